@@ -137,12 +137,12 @@ def _is_as_read(place: FilePlace, shown: Sequence[KnownFile]) -> bool:
     return is_own and (place.is_private or all(file.is_file(now) for file in shown))
 
 
-def _is_at_end(path: Path, real: Path | None, file: KnownFile) -> bool:
-    """Whether links lead from a path to that very file, which is none of others by now; and is at ``real``, if any."""
+def _is_at_end(path: Path, real: Path, file: KnownFile) -> bool:
+    """Whether links lead from a path to that very file, which is none of others by now, and is at ``real``."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         now = os.fstat(descriptor)
-        is_file = file.is_file(KnownFile.of(descriptor)) and (real is None or os.path.samestat(now, real.stat()))
+        is_file = file.is_file(KnownFile.of(descriptor)) and os.path.samestat(now, real.stat())
         return is_file and not is_of_others(now)
     finally:
         os.close(descriptor)
@@ -223,16 +223,19 @@ class ReadPlaces:
         """Whether a page saves what it shows, and has not read in this session: it is older, as for a closed file."""
         return save.is_open and not self._read.is_known(save.path) and not save.place.is_private
 
-    def is_another(self, path: Path, real: Path | None, owner: int, shown: Sequence[object] = ()) -> bool:
+    def is_another(
+        self, path: Path, real: Path, owner: int, shown: Sequence[object] = (), kept: Path | None = None
+    ) -> bool:
         """Whether a file of this owner is not what the person has read or saved there as her own, or where it was.
 
         Arguments:
-            real: where the file was found without links, by a look that may have met another one; None = by no look.
+            real: where the file was found without links, by a look that may have met another one.
             shown: what documents of the page show of it, as :func:`portal.downloads.shown_text.holds` takes it. The
                 page may be older than this session: whose that was, nobody knows here.
+            kept: the copy of it that would run.
         """
         is_open = bool(shown)
-        if is_open and not self._has_what_is_shown(path, real, shown):
+        if is_open and not self._has_what_is_shown(path, real, shown, kept):
             return True
         own = self._read.own(path, of_page=is_open)
         if not own or owner not in (ROOT, os.geteuid()):
@@ -241,22 +244,17 @@ class ReadPlaces:
             if self._looks.get(path, THROUGH_LINK).owner is None:  # a link led there, and may lead elsewhere by now
                 return not all(_is_at_end(path, real, file) for file in own)
             with held(path, moved=False) as place:
-                is_there = (real is None or _is_at(place, real)) and self.may_save(path, place)
+                is_there = _is_at(place, real) and self.may_save(path, place)
                 return not is_there or not _is_as_read(place, own if is_open else ())
         except OSError:
             return True
 
-    def _has_what_is_shown(self, path: Path, real: Path | None, shown: Sequence[object]) -> bool:
-        """Whether a file is as a page shows it: one's own where nobody else can write or exchange it may have changed.
-
-        Arguments:
-            real: where it was found without links, if it was: a link on the way may lead elsewhere by now.
-        """
+    def _has_what_is_shown(self, path: Path, real: Path, shown: Sequence[object], kept: Path | None) -> bool:
+        """Whether a file is as a page shows it: what nobody else can write or exchange may have changed."""
         try:
-            real = real or path.resolve(strict=True)
             is_private = look_at(path).is_private
-            is_hers = is_private and are_own(real.parent, (real.name,))
-            return is_hers or ((is_private or self._read.is_known(path)) and holds(real, shown))
+            is_hers = not kept and is_private and are_own(real.parent, (real.name,))
+            return is_hers or ((is_private or self._read.is_known(path)) and holds(kept or real, shown))
         except OSError:
             return False
 

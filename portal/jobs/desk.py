@@ -18,14 +18,13 @@ from portal import data
 from portal.errors import RequestError, SlurmUnavailable
 from portal.homes.held_place import is_own_all_the_way
 from portal.homes.log_part import LogPart, read_part
-from portal.homes.own_folder import is_own, of_others_in
-from portal.homes.readers import is_as_closed
-from portal.jobs import environment, notes, queue
+from portal.homes.own_folder import of_others_in
+from portal.jobs import environment, kept, notes, queue
 from portal.jobs.notes import Note
 from portal.jobs.order import JobOrder, Kind
 from portal.jobs.queue import Listed, OwnJobEnd
-from portal.jobs.refusals import refused
-from portal.jobs.submit import Seen, files_of, look, parse_submit, submit_command
+from portal.jobs.reasons import refused
+from portal.jobs.submit import Seen, files_of, look, parse_submit, placed, submit_command
 from portal.jobs.words import JobView, ended, remembered, view_of
 from portal.kernels.delta import Environment
 from portal.kernels.python_start import without_folder
@@ -48,9 +47,8 @@ EXCHANGED = (
     "or this page is older than your session. "
     "Close it, in all its views, and open it again, or load the page again, and look at it first; or save it as yours"
 )
-RESULTS = ("jobs", "jobs-of-the-portal")  # in the home; the second where others can change what is called as the first
 
-IsAnother = Callable[[Path, Path | None, int, Sequence[object]], bool]
+IsAnother = Callable[[Path, Path, int, Sequence[object], Path | None], bool]
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,9 @@ class JobDesk:
         run: how a process is started; a seam for tests.
         clock: seconds, never going back.
         now: seconds since 1970.
-        is_another: whether what is at a path, and where that is without links if it was looked at, of such an owner, is
-            another file than the person has opened there as her own; and what the page that asks shows of it.
+        is_another: whether what is at a path, and where that is without links, of such an owner, is
+            another file than the person has opened there as her own; what the page that asks shows of it; and the copy
+            that would run.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class JobDesk:
         run: Runner = run,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
-        is_another: IsAnother = lambda _path, _real, _owner, _shown: False,
+        is_another: IsAnother = lambda _path, _real, _owner, _shown, _kept: False,
     ) -> None:
         self._given = dict(environ)
         self._environ = environment.own(environ)
@@ -99,22 +98,27 @@ class JobDesk:
 
         Raises:
             RequestError: the file is not there, or not the one that she has opened.
+            PortalError: others can change it, and no copy of it can be kept.
             KernelError: a module cannot be loaded.
             SubmitRefused: Slurm does not take it, in words.
             SlurmUnavailable: Slurm does not answer.
         """
         seen = await asyncio.to_thread(self._looked_at, order)
         environ = await asyncio.to_thread(self._environ_for, order)
-        order = await asyncio.to_thread(self._placed, order)
+        order = await asyncio.to_thread(placed, order, Path(self._given.get("HOME") or Path.home()))
+        seen = await asyncio.to_thread(self._kept, order, seen)
         argv = submit_command(order, sys.executable, data.folder("templates") / "job" / "job.sh", seen)
         done = await self._done(argv, environ, SUBMIT_TIMEOUT_S)
+        if seen.kept and (done.returncode or order.kind is Kind.SCRIPT):
+            await asyncio.to_thread(seen.kept.remove)
         if done.returncode:
             said = done.stderr.strip() or done.stdout.strip()
             if is_unavailable(done.returncode, said):
                 raise SlurmUnavailable("Slurm cannot take the job just now; try again in a minute.", detail=said)
             raise refused(said)
         note = await self._noted(order, parse_submit(done.stdout))
-        await self._queue.get(max_age_s=-1)
+        found = await self._queue.get(max_age_s=-1)
+        await asyncio.to_thread(self._tidy, seen, note, found)
         return note
 
     def _looked_at(self, order: JobOrder) -> Seen:
@@ -123,36 +127,30 @@ class JobDesk:
             seen = look(order) if order.file.is_file() else None
         if seen is None:
             raise RequestError("file", str(order.file), "a notebook, program or script that is there")
-        if self._is_another(order.file, seen.real, int(seen.content or os.geteuid()), order.shown):
-            raise RequestError("file", str(order.file), EXCHANGED)
         return seen
+
+    def _kept(self, order: JobOrder, seen: Seen) -> Seen:
+        """With a copy of what others can change: the copy is compared with what a page shows, and runs."""
+        copy = None if seen.is_hers else kept.keep(self._folder, seen.real)
+        owner = copy.owner if copy else os.geteuid()
+        if self._is_another(order.file, seen.real, owner, order.shown, copy.path if copy else None):
+            if copy:
+                copy.remove()
+            raise RequestError("file", str(order.file), EXCHANGED)
+        return replace(seen, kept=copy)
+
+    def _tidy(self, seen: Seen, note: Note, found: OwnQueue) -> None:
+        """A copy stays as long as its job may start."""
+        if seen.kept:
+            seen.kept.belongs_to(note.id)
+        if not found.error:
+            kept.forget(self._folder, {job_id.partition("_")[0] for job_id in found.listed})
 
     def _environ_for(self, order: JobOrder) -> Environment:
         """For the job, and for ``sbatch``, which begins in its folder: nothing there is found by chance."""
         environ = environment.of_job(self._given, order.modules)
         is_alone = is_own_all_the_way(order.folder) and not of_others_in(order.folder)
         return environ if is_alone else without_folder(environ)
-
-    def _placed(self, order: JobOrder) -> JobOrder:
-        """What it writes lies beside the file, or in a folder of her own where others can change that one.
-
-        Or where they have left something of such a name there, before it was closed. Slurm writes a log through
-        whatever lies in its place, and anybody knows the number of the next job. Who can change the home itself could
-        change all that runs there anyway: from them alone it is kept nowhere.
-        """
-        begin = files_of(order).log.partition("%")[0]
-        is_kept_beside = is_own_all_the_way(order.folder) and not of_others_in(order.folder, begin)
-        if order.kind is Kind.SCRIPT or is_kept_beside:
-            return order
-        home = Path(self._given.get("HOME") or Path.home())
-        found = [home / name for name in RESULTS]
-        for results in found:
-            with contextlib.suppress(OSError):
-                results.mkdir(mode=0o700, exist_ok=True)
-        safe = [one for one in found if is_own_all_the_way(one) and not of_others_in(one, begin)]
-        if not safe and not is_as_closed(order.folder, home):
-            safe = [one for one in found if is_own(one) and not one.is_symlink() and not of_others_in(one, begin)]
-        return replace(order, results=safe[0]) if safe else order
 
     async def jobs(self) -> list[JobView]:
         """Her jobs without her sessions, the newest first; those that Slurm has forgotten for two weeks.

@@ -5,33 +5,44 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import IO
 
 from portal.errors import PortalError, printable
+from portal.jobs.kept import opened_copy
 from portal.jobs.submit import filled_in
 from portal.notebooks import run
 
-OPENED = "--opened"
+KEPT = "--kept"
+OPENED = "--opened"  # of jobs that an earlier version submitted
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run ``[--opened] FILE OUTPUT [NAME=VALUE…]``; the exit status is the job's.
+    """Run ``[--kept SUM:COPY] FILE OUTPUT [NAME=VALUE…]``; the exit status is the job's.
 
-    With ``--opened`` standard input is FILE: opened, and then looked at.
+    With ``--kept`` what runs is a copy of FILE (:class:`portal.jobs.kept.Kept`).
     """
-    is_opened = list(arguments[:1]) == [OPENED]
-    file, pattern, *assignments = arguments[is_opened:]
+    option = arguments[0] if arguments[0] in (KEPT, OPENED) else ""
+    word = arguments[1] if option == KEPT else ""
+    file, pattern, *assignments = arguments[bool(option) + bool(word) :]
     output = Path.cwd() / filled_in(pattern, job_id(environ))
     print(printable(f"{file} runs into {output}"), flush=True)
     try:
         values = dict(run.assignment(text) for text in assignments)
-        opened = sys.stdin.buffer if is_opened else None
-        run.run(Path(file), output, values, Path.cwd(), log=lambda line: print(line, flush=True), opened=opened)
+        with _opened(option, word, file) as opened:
+            run.run(Path(file), output, values, Path.cwd(), log=lambda line: print(line, flush=True), opened=opened)
     except PortalError as error:
         print(printable(error.message), file=sys.stderr)
         return 1
     print(printable(f"done: {output}"))
     return 0
+
+
+def _opened(option: str, word: str, file: str) -> AbstractContextManager[IO[bytes] | None]:
+    if option == KEPT:
+        return opened_copy(word, file)
+    return nullcontext(sys.stdin.buffer if option == OPENED else None)
 
 
 def job_id(environ: Mapping[str, str]) -> str:

@@ -1,7 +1,8 @@
 """From an order to ``sbatch``: everything that somebody chose is argv, never the text of a script.
 
 A script is given to Slurm as it is, with its ``#SBATCH`` lines. A notebook and a Python program are arguments of a
-constant script (``templates/job/job.sh``), with what they were when they were submitted (:func:`look`).
+constant script (``templates/job/job.sh``), with what was looked at when they were submitted (:func:`look`). Of what
+others can change a copy runs (:mod:`portal.jobs.kept`).
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from portal.errors import SlurmUnavailable
-from portal.homes.held_place import held
-from portal.homes.own_folder import is_closed
+from portal.homes.held_place import held, is_own_all_the_way
+from portal.homes.own_folder import are_own, is_closed, is_own, of_others_in
+from portal.homes.readers import is_as_closed
+from portal.jobs.kept import Kept
 from portal.jobs.order import JobOrder, Kind
 from portal.slurm.jobs import unreadable
 
 OPEN_TO_OTHERS = 0o022
 CLOSED = "c"
 NOTHING = "-"  # to look at; an empty argument may not come through everything that a job does
+RESULTS = ("jobs", "jobs-of-the-portal")  # in the home; the second where others can change what is called as the first
 _ODD = re.compile(r"[^\w.@+-]")  # % begins a pattern in the name of a log, and \ ends all patterns: sbatch(1)
 _ANSWER = re.compile(r"(\d{1,12})(?:;\S+)?\Z", re.ASCII)
 
@@ -47,21 +51,23 @@ class Seen:
     Attributes:
         work: the folder that the job works in, and where it is without links.
         place: the folder of the file.
-        content: the file, where others can exchange it or its folder.
         file: where it is without links, where others can exchange one on the way.
-        real: the same, wherever it is; ``None`` where nobody looked.
+        real: the same, wherever it is.
+        is_hers: nobody else can have made or can change the file, or exchange it there.
+        kept: the copy that runs, where somebody can.
     """
 
     work: str = ""
     place: str = ""
-    content: str = ""
     file: str = ""
-    real: Path | None = None
+    real: Path = Path()
+    is_hers: bool = True
+    kept: Kept | None = None
 
     @property
     def words(self) -> tuple[str, str, str]:
         """As the batch script has them."""
-        return self.work or NOTHING, self.place or NOTHING, self.content or NOTHING
+        return self.work or NOTHING, self.place or NOTHING, self.kept.word if self.kept else NOTHING
 
 
 def _whose(folder: os.stat_result) -> str:
@@ -74,19 +80,19 @@ def look(order: JobOrder) -> Seen:
     Raises:
         OSError: it is not there.
     """
-    if order.kind is Kind.SCRIPT:  # Slurm keeps a copy of it
-        return Seen()
     real = Path(os.path.realpath(order.file, strict=True))
-    work = Path(os.path.realpath(order.folder))
     folder = real.parent.stat()
     is_there = _stays(real.parent)
-    content = "" if is_there and is_closed(folder) else str(real.stat().st_uid)
+    is_hers = is_there and is_closed(folder) and are_own(real.parent, (real.name,))
+    if order.kind is Kind.SCRIPT:  # Slurm keeps a copy of it
+        return Seen(real=real, is_hers=is_hers)
+    work = Path(os.path.realpath(order.folder))
     return Seen(
         "" if _stays(work) else f"{_whose(work.stat())}:{work}",
         "" if is_there else _whose(folder),
-        content,
-        "" if not content and _is_sure(order.file) else str(real),
+        "" if is_hers and _is_sure(order.file) else str(real),
         real,
+        is_hers,
     )
 
 
@@ -110,6 +116,27 @@ def files_of(order: JobOrder) -> Files:
     return Files(f"{base}.log", f"{base}.ipynb" if order.kind is Kind.NOTEBOOK else "")
 
 
+def placed(order: JobOrder, home: Path) -> JobOrder:
+    """What it writes lies beside the file, or in a folder of her own where others can change that one.
+
+    Or where they have left something of such a name there, before it was closed. Slurm writes a log through
+    whatever lies in its place, and anybody knows the number of the next job. Who can change the home itself could
+    change all that runs there anyway: from them alone it is kept nowhere.
+    """
+    begin = files_of(order).log.partition("%")[0]
+    is_kept_beside = is_own_all_the_way(order.folder) and not of_others_in(order.folder, begin)
+    if order.kind is Kind.SCRIPT or is_kept_beside:
+        return order
+    found = [home / name for name in RESULTS]
+    for results in found:
+        with suppress(OSError):
+            results.mkdir(mode=0o700, exist_ok=True)
+    safe = [one for one in found if is_own_all_the_way(one) and not of_others_in(one, begin)]
+    if not safe and not is_as_closed(order.folder, home):
+        safe = [one for one in found if is_own(one) and not one.is_symlink() and not of_others_in(one, begin)]
+    return replace(order, results=safe[0]) if safe else order
+
+
 def filled_in(path: str, job_id: str) -> str:
     """A path with the number of a job in its last part: ``"12"``, or ``"12_3"`` of a task of an array."""
     folder, slash, name = path.rpartition("/")
@@ -123,7 +150,7 @@ def submit_command(order: JobOrder, python: str, script: Path, seen: Seen = Seen
     Arguments:
         python: the portal's own interpreter, which runs notebooks.
         script: the constant batch script.
-        seen: what :func:`look` saw of the order.
+        seen: what :func:`look` saw of the order, with the copy of what others can change.
 
     Source: sbatch(1) of Slurm 22.05. ``--export=ALL`` exports the environment that sbatch is started with, which is
     :func:`portal.jobs.environment.of_job`; ``NONE`` would evaluate the person's login shell on the node.
@@ -158,7 +185,7 @@ def _options(order: JobOrder) -> Iterator[str]:
 
 def _what(order: JobOrder, python: str, script: Path, seen: Seen) -> tuple[str, ...]:
     if order.kind is Kind.SCRIPT:
-        return (str(order.file), *order.arguments)
+        return (str(seen.kept.path if seen.kept else order.file), *order.arguments)
     file = seen.file or str(order.file)
     if order.kind is Kind.PYTHON:
         return (str(script), "python", *seen.words, file, *order.arguments)

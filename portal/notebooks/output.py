@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from portal.errors import printable
 from portal.homes.held_files import own_known_file, put
@@ -28,7 +28,7 @@ class GivenInput:
     rights: Mapping[int, Readers]
 
     @classmethod
-    def of(cls, path: Path, opened: BinaryIO | None = None) -> GivenInput:
+    def of(cls, path: Path, opened: IO[bytes] | None = None) -> GivenInput:
         """What a path holds now, or the file that was opened there, with who may read and write it.
 
         Raises:

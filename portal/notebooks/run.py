@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from portal.errors import printable
 from portal.homes import temporary
@@ -37,7 +37,7 @@ def run(
     cwd: Path,
     kernel: str | None = None,
     log: Log = print,
-    opened: BinaryIO | None = None,
+    opened: IO[bytes] | None = None,
 ) -> Path:
     """Run a notebook from top to bottom with other values for its parameters, and keep the result in ``output``.
 

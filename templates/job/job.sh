@@ -1,29 +1,21 @@
 #!/bin/sh
 # The batch script of jobs that are a notebook or a Python program: constant, whoever asks and whatever they ask for.
-#   job.sh notebook WORK PLACE CONTENT PYTHON FILE OUTPUT [NAME=VALUE…]
-#   job.sh python WORK PLACE CONTENT FILE [ARGUMENT…]
-# WORK, PLACE, CONTENT: whose the folder to work in, that of FILE, and FILE were when the job was submitted, by UID, and a
-# "c" where nobody else could change what is in it; "-" where nobody else can exchange it (portal/jobs/submit.py). Behind
-# WORK and a ":" stands where that is without links; FILE is without any where others can exchange it.
+#   job.sh notebook WORK PLACE KEPT PYTHON FILE OUTPUT [NAME=VALUE…]
+#   job.sh python WORK PLACE KEPT FILE [ARGUMENT…]
+# WORK, PLACE: whose the folder to work in, and that of FILE, were when the job was submitted, by UID, and a "c" where
+# nobody else could change what is in it; "-" where nobody else can exchange it (portal/jobs/submit.py). Behind WORK and
+# a ":" stands where that is without links; FILE is without any where others can exchange it.
+# KEPT: SHA-256, ":" and the path of the copy of FILE that runs, where others can change FILE (portal/jobs/kept.py);
+# otherwise "-".
 # PYTHON is the portal's own interpreter. Modules are loaded already: they are in the environment of the job.
-# Where others can exchange FILE it is looked at when it is open, and what was in it then is what runs.
-kind=$1 work=$2 place=$3 content=$4
+kind=$1 work=$2 place=$3 kept=$4
 shift 4
 file=$1
 [ "$kind" = python ] || file=$2
 look() {
     [ "$2" != - ] || return 0
-    found=$(stat -Lc '%u %a' -- "${4:-$1}") || { echo 'Nothing was run.' >&2; exit 1; }
-    was=$2
-    case ${3-}${2%c} in
-    shared0 | "shared$(id -u)") ;;
-    shared*) # a colleague's: another one may have saved it anew, but not where each has files of one's own
-        case $(stat -Lc %a -- "${1%/*}/.") in
-        [0-7][0-7][0-7] | [246][0-7][0-7][0-7]) was=${found% *}${2##*[0-9]} ;;
-        esac
-        ;;
-    esac
-    case $was:$found in
+    found=$(stat -Lc '%u %a' -- "$1") || { echo 'Nothing was run.' >&2; exit 1; }
+    case $2:$found in
     *[0-9]:"$(id -u) "*) ;;
     "${found% *}":* | "${found% *}c":*[0145][0145]) ;;
     *)
@@ -34,12 +26,12 @@ look() {
     esac
 }
 stays() {
-    way=$1 real=$1
+    way=$1
     while [ -n "$way" ]; do
         above=${way%/*}
         # A link of root's where root alone puts some is of this node: what is mounted may be elsewhere on another one.
         ! [ -h "$way" ] || case $(stat -c %u -- "$way"):$(stat -Lc '%u %a' -- "${above:-/}") in
-        0:"0 "*[0145][0145]) [ "$real" != "$1" ] || real=$(readlink -f -- "$way")${1#"$way"} ;;
+        0:"0 "*[0145][0145]) ;;
         *)
             echo "$way is a link now, and was none when this job was submitted. Nothing was run." \
                 'Look at what is there now, and submit the job again.' >&2
@@ -56,18 +48,16 @@ case $work in
     ;;
 esac
 look . "${work%%:*}"
+[ "$place" = - ] || stays "${file%/*}"
 look "${file%/*}/." "$place"
-if [ "$content" != - ]; then
-    [ -f "$file" ] || { echo "No such file: $file. Nothing was run." >&2; exit 1; }
-    exec <"$file"
-    stays "$file"
-    [ "$(readlink /proc/self/fd/0)" = "$real" ] || {
-        echo "$file was exchanged while this job began. Nothing was run." \
-            'Look at what is there now, and submit the job again.' >&2
-        exit 1
-    }
-    look "$file" "$content" shared /dev/stdin
-fi
+case $kept in
+- | *:*) ;;
+*)
+    echo 'The session that submitted this job is older than the portal. Nothing was run. Start a new session, and' \
+        'submit the job again.' >&2
+    exit 1
+    ;;
+esac
 # The folder where Polars puts down what memory does not hold is of one node: portal/homes/cache_folders.py.
 own='case ${POLARS_OOC_SPILL_DIR:-} in
 */dsportal-polars/*) POLARS_OOC_SPILL_DIR="${POLARS_OOC_SPILL_DIR%/*}/$(uname -n)" ;;
@@ -76,14 +66,12 @@ eval "$own"
 if [ "$kind" = notebook ]; then
     python=$1
     shift
-    [ "$content" = - ] || set -- --opened "$@"
+    [ "$kept" = - ] || set -- --kept "$kept" "$@"
     exec "$python" -I -m portal.jobs.inside "$@"
 fi
-# It begins as by `python3 FILE`, with what was looked at, in each task. From 3.13 on Python imports for -c some modules
+# It begins as by `python3 FILE`, with what was kept, in each task. From 3.13 on Python imports for -c some modules
 # before the first word, out of the folder that the job works in: not with PYTHONSAFEPATH.
-if [ "$content" != - ]; then
-    sum=$(sha256sum)
-    exec </dev/null
+if [ "$kept" != - ]; then
     export PYTHONSAFEPATH="${PYTHONSAFEPATH:-portal-job}" PORTAL_JOB_BEGINS=1
     set -- -c 'def _begin():
     import os, sys
@@ -92,13 +80,17 @@ if [ "$content" != - ]; then
         del sys.path[0]
         is_ours = True
     import hashlib
-    _, wanted, file = sys.argv[:3]
-    opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
-    with os.fdopen(opened, "rb") as read:
-        text = read.read()
+    wanted, _, copy = sys.argv[1].partition(":")
+    file = sys.argv[2]
+    try:
+        with os.fdopen(os.open(copy, os.O_RDONLY | os.O_NONBLOCK), "rb") as read:
+            text = read.read()
+    except OSError as error:
+        sys.exit("The copy of " + file + " that was kept when this job was submitted cannot be read: " + str(error)
+                 + ". Nothing was run. Submit the job again.")
     if hashlib.sha256(text).hexdigest() != wanted:
-        sys.exit(file + " was exchanged while this job began. Nothing was run. "
-                 "Look at what is there now, and submit the job again.")
+        sys.exit(copy + " is not what was kept of " + file + " when this job was submitted. Nothing was run. "
+                 "Submit the job again.")
     del sys.argv[:2]
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[1:] = sys.argv
@@ -109,7 +101,7 @@ if [ "$content" != - ]; then
     if is_ours:
         sys.path.insert(0, os.path.dirname(file))
     return compile(text, file, "exec", dont_inherit=True)
-exec(globals().pop("_begin")())' "${sum%% *}" "$@"
+exec(globals().pop("_begin")())' "$kept" "$@"
 fi
 [ "${SLURM_NTASKS:-1}" -gt 1 ] || exec python3 "$@"
 # Since 22.05 srun does not take the cores of a task from sbatch by itself: srun(1), --cpus-per-task.

@@ -131,8 +131,8 @@ def test_a_python_program_runs_once_in_each_task_with_its_module(folder: Path) -
         assert re.search(rf"task {task} \['--a', 'b c'\] {SHARED}:cuda91/toolkit", said)
 
 
-def test_in_a_folder_that_others_can_change_each_task_runs_what_was_opened(folder: Path) -> None:
-    """Far more than a pipe holds, on two nodes, with what lies beside it; and a notebook."""
+def test_in_a_folder_that_others_can_change_each_task_runs_what_was_submitted(folder: Path) -> None:
+    """Far more than a pipe holds, on two nodes, with what lies beside it; and a notebook, and a batch script."""
     (folder / "helper.py").write_text("WHO = 'beside'\n")
     program = "import os, sys\nfrom helper import WHO\nprint(WHO, os.environ['SLURM_PROCID'], repr(sys.stdin.read()))\n"
     (folder / "work.py").write_text(f"{program}# {'x' * 2**21}\nprint('last', __file__)\n")
@@ -142,12 +142,24 @@ def test_in_a_folder_that_others_can_change_each_task_runs_what_was_opened(folde
     sh("chown", "-R", PERSON, str(folder))
     folder.chmod(0o777)
 
-    said = followed(folder, submitted(folder, "work.py", "--nodes=2", "--tasks=2"))
+    (folder / "look.sh").write_text("#!/bin/sh\nscontrol show job $SLURM_JOB_ID | grep -o 'JobName=.*'\n")
+    sh("scontrol", "update", "partition=sxm2", "state=down")  # it takes jobs, and begins none
+    try:
+        jobs = [
+            submitted(folder, file, "--partition=sxm2", *options)
+            for file, *options in (["work.py", "--nodes=2", "--tasks=2"], ["learn.ipynb"], ["look.sh"])
+        ]
+        for file in ("work.py", "learn.ipynb", "look.sh"):
+            (folder / file).write_text("theirs")
+    finally:
+        sh("scontrol", "update", "partition=sxm2", "state=up")
+
+    said = followed(folder, jobs[0])
     for task in range(2):
         assert f"beside {task} ''\n" in said
     assert said.count(f"last {folder}/work.py\n") == 2
-
-    assert "done: " in followed(folder, submitted(folder, "learn.ipynb"))
+    assert "done: " in followed(folder, jobs[1])
+    assert "JobName=look.sh\n" in followed(folder, jobs[2])
 
 
 def test_each_task_of_an_array_has_its_own_log(folder: Path) -> None:

@@ -14,8 +14,7 @@ from portal.homes import cache_folders
 from portal.jobs import environment
 from portal.jobs.inside import job_id
 from portal.jobs.order import JobOrder, order_of
-from portal.jobs.reasons import waiting
-from portal.jobs.refusals import refused
+from portal.jobs.reasons import refused, waiting
 from portal.jobs.submit import filled_in, parse_submit, submit_command
 from portal.kernels.run_kernel import Launch
 from tests.unit.module_command import Modules

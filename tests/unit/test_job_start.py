@@ -1,4 +1,4 @@
-"""What a job begins is the person's own where it was that when it was submitted, whatever others have exchanged.
+"""What a job begins is what was submitted, in folders that are still the person's own, whatever others have exchanged.
 
 The batch script runs in a real shell, in the folder that has the path then, as Slurm begins a job.
 """
@@ -6,10 +6,13 @@ The batch script runs in a real shell, in the folder that has the path then, as 
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
+import stat
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +20,9 @@ from typing import Any
 
 import pytest
 
+from portal.errors import PortalError, RequestError
+from portal.homes.held_place import KEPT_MAX
+from portal.jobs import inside, kept
 from portal.jobs.desk import JobDesk
 from portal.jobs.order import order_of
 from portal.slurm.runner import Result
@@ -120,11 +126,40 @@ def test_a_program_runs_where_nothing_was_exchanged(cluster: Cluster, environ: d
     assert (done.status, done.out, done.err) == (0, "mine a b $(touch x) train.py\n", "")
 
 
-def test_what_a_person_changes_in_her_own_folder_meanwhile_runs(cluster: Cluster) -> None:
-    cluster.submit(cluster.mine / "train.py")
-    (cluster.mine / "new").write_text("print(__name__, __file__.endswith('/train.py'))\n")
-    (cluster.mine / "new").rename(cluster.mine / "train.py")
-    assert cluster.start().out == "__main__ True\n"
+@pytest.mark.parametrize("environ", [{}, TASKS], ids=["alone", "in tasks"])
+@pytest.mark.parametrize("who", [os.getuid(), STRANGER])
+def test_what_is_written_meanwhile_does_not_run(cluster: Cluster, who: int, environ: dict[str, str]) -> None:
+    """As with a batch script, by whomever it is; in a folder of hers that others can exchange, or come into."""
+    files = (cluster.mine / "train.py", cluster.project / "train.py")
+    for file in files:
+        file.write_text("print(__name__, __file__)\n")
+        cluster.submit(file)
+        file.with_name("new").write_text(SAYS.format("meanwhile"))
+        os.chown(file.with_name("new"), who, who)
+        file.with_name("new").rename(file)
+        assert cluster.start(environ).out == f"__main__ {file}\n"
+        file.unlink()
+        assert cluster.start(environ).out == f"__main__ {file}\n", "as after a requeue"
+
+
+def test_nor_what_others_write_in_a_file_that_is_open_to_them(cluster: Cluster) -> None:
+    """In a folder of her own, where they have it open from before, or by another name."""
+    file = cluster.home / "own" / "train.py"
+    file.parent.mkdir(mode=0o755)
+    file.write_text(SAYS.format("before"))
+    file.chmod(0o666)
+    cluster.submit(file)
+    file.write_text(SAYS.format("theirs"))
+    assert cluster.start().out == "before train.py\n"
+
+
+def test_a_colleagues_program_runs_as_it_was_when_it_was_submitted(cluster: Cluster) -> None:
+    file = cluster.project / "theirs.py"
+    file.write_text(SAYS.format("theirs"))
+    os.chown(file, STRANGER, STRANGER)
+    cluster.submit(file)
+    file.write_text(SAYS.format("what nobody has seen"))
+    assert cluster.start().out == "theirs theirs.py\n"
 
 
 def test_a_folder_that_a_program_only_works_in_is_looked_at_too(cluster: Cluster) -> None:
@@ -144,30 +179,11 @@ def test_a_program_of_another_folder_than_the_jobs_is_looked_at_too(cluster: Clu
     assert (done.status, done.out) == (1, "")
 
 
-def test_a_file_of_somebody_else_in_a_folder_that_others_can_change_does_not_run_in_the_place_of_her_own(
-    cluster: Cluster,
-) -> None:
-    file = cluster.project / "train.py"
-    file.write_text(SAYS.format("before"))
-    cluster.submit(file)
-    assert cluster.script[2:5] == ["-", "-", f"{os.getuid()}"], "the folder itself stays"
-    file.rename(cluster.project / "aside.py")
-    file.write_text(SAYS.format("as Git and editors save"))
-    assert cluster.start().out == "as Git and editors save train.py\n"
-    os.chown(file, STRANGER, STRANGER)
-
-    done = cluster.start()
-
-    assert (done.status, done.out) == (1, "")
-    assert f"{file} belongs to somebody else" in done.err
-
-
 def test_a_folder_of_her_own_that_is_made_anew_is_as_good(cluster: Cluster) -> None:
     cluster.submit(cluster.mine / "train.py")
     cluster.mine.rename(cluster.project / "aside")
     cluster.mine.mkdir(mode=0o755)
-    (cluster.mine / "train.py").write_text(SAYS.format("another branch"))
-    assert cluster.start().out == "another branch train.py\n"
+    assert cluster.start().out == "mine train.py\n"
 
 
 def test_a_folder_of_her_own_that_others_can_write_does_not_take_the_place_of_a_closed_one(cluster: Cluster) -> None:
@@ -181,65 +197,6 @@ def test_a_folder_of_her_own_that_others_can_write_does_not_take_the_place_of_a_
     done = cluster.start()
 
     assert (done.status, done.out) == (1, "")
-
-
-def test_a_file_of_somebody_else_in_another_closed_folder_of_her_own_does_not_run(cluster: Cluster) -> None:
-    left = cluster.project / "left"
-    left.mkdir(mode=0o700)
-    (left / "train.py").write_text(SAYS.format("theirs"))
-    os.chown(left / "train.py", STRANGER, STRANGER)
-    cluster.submit(cluster.mine / "train.py")
-    cluster.mine.rename(cluster.project / "aside")
-    left.rename(cluster.mine)
-
-    done = cluster.start()
-
-    assert (done.status, done.out) == (1, "")
-
-
-def test_a_file_of_her_own_in_the_place_of_somebody_elses_runs(cluster: Cluster) -> None:
-    file = cluster.project / "theirs.py"
-    file.write_text(SAYS.format("theirs"))
-    os.chown(file, STRANGER, STRANGER)
-    cluster.submit(file)
-    file.unlink()
-    file.write_text(SAYS.format("her copy"))
-    assert cluster.start().out == "her copy theirs.py\n"
-
-
-def test_a_file_that_was_somebody_elses_runs_when_another_colleague_has_saved_it_anew(cluster: Cluster) -> None:
-    file = cluster.project / "theirs.py"
-    file.write_text(SAYS.format("theirs"))
-    os.chown(file, STRANGER, STRANGER)
-    cluster.submit(file)
-    file.unlink()
-    file.write_text(SAYS.format("another"))
-    os.chown(file, COLLEAGUE, COLLEAGUE)
-
-    done = cluster.start()
-
-    assert (done.status, done.out, done.err) == (0, "another theirs.py\n", "")
-
-
-@pytest.mark.parametrize(("mode", "runs"), [(0o1777, False), (0o3775, False), (0o2777, True)])
-def test_in_a_sticky_folder_nobody_else_saves_a_colleagues_file(cluster: Cluster, mode: int, runs: bool) -> None:
-    """``/scratch``: once theirs is cleaned away anybody can put another one there."""
-    file = cluster.project / "theirs.py"
-    cluster.project.chmod(mode)
-    file.write_text(SAYS.format("theirs"))
-    os.chown(file, STRANGER, STRANGER)
-    cluster.submit(file, cluster.home)
-    assert cluster.start().out == "theirs theirs.py\n"
-    file.unlink()
-    file.write_text(SAYS.format("another"))
-    os.chown(file, STRANGER, STRANGER)
-    assert cluster.start().out == "another theirs.py\n", "their own"
-    os.chown(file, COLLEAGUE, COLLEAGUE)
-
-    done = cluster.start()
-
-    assert (done.status, done.out) == ((0, "another theirs.py\n") if runs else (1, ""))
-    assert runs or f"{file} belongs to somebody else than when this job was submitted" in done.err
 
 
 def test_another_colleagues_folder_in_the_place_of_a_colleagues_does_not(cluster: Cluster) -> None:
@@ -257,18 +214,18 @@ def test_another_colleagues_folder_in_the_place_of_a_colleagues_does_not(cluster
 
 
 @pytest.mark.parametrize("before", [0, STRANGER], ids=["root's", "her own"])
-@pytest.mark.parametrize("what", ["work", "place", "content"])
+@pytest.mark.parametrize("what", ["work", "place"])
 def test_what_was_roots_or_her_own_is_no_colleagues(cluster: Cluster, what: str, before: int) -> None:
     """As the batch script sees it where the person is somebody else than root."""
     cluster._program("id", f"echo {STRANGER}")
     file = cluster.mine / "train.py"
     for path in (file, cluster.mine):
         os.chown(path, before, before)
-    looks = [f"{before}c" if one == what != "content" else f"{before}" for one in ("work", "place", "content")]
+    looks = [f"{before}c" if one == what else f"{before}" for one in ("work", "place")]
     looks[0] += f":{cluster.mine}"
-    cluster.script, cluster.work = [str(JOB), "python", *looks, str(file)], cluster.mine
+    cluster.script, cluster.work = [str(JOB), "python", *looks, "-", str(file)], cluster.mine
     assert cluster.start().out == "mine train.py\n"
-    os.chown(file if what == "content" else cluster.mine, COLLEAGUE, COLLEAGUE)
+    os.chown(cluster.mine, COLLEAGUE, COLLEAGUE)
 
     done = cluster.start()
 
@@ -276,15 +233,15 @@ def test_what_was_roots_or_her_own_is_no_colleagues(cluster: Cluster, what: str,
 
 
 @pytest.mark.parametrize("kind", ["train.py", "learn.ipynb"])
-@pytest.mark.parametrize("what", ["the file", "its folder", "the folder above"])
+@pytest.mark.parametrize("what", ["its folder", "the folder above"])
 def test_a_link_to_what_is_her_own_is_not_what_she_submitted(cluster: Cluster, what: str, kind: str) -> None:
     """A copy of something of theirs that she has in her home, and has never run: it belongs to her."""
     copy = cluster.home / "copy" / "mine"
     copy.mkdir(parents=True)
     (copy / kind).write_text("print('theirs')")
     cluster.submit(cluster.mine / kind)
-    at = {"the file": cluster.mine / kind, "its folder": cluster.mine, "the folder above": cluster.project}[what]
-    to = {"the file": copy / kind, "its folder": copy, "the folder above": copy.parent}[what]
+    at = {"its folder": cluster.mine, "the folder above": cluster.project}[what]
+    to = {"its folder": copy, "the folder above": copy.parent}[what]
     at.rename(at.with_name("aside"))
     at.symlink_to(to)
     os.lchown(at, STRANGER, STRANGER)
@@ -324,15 +281,6 @@ def test_the_words_of_a_session_that_began_before_an_upgrade_are_understood(clus
     assert cluster.start().status == 1
 
 
-def test_a_program_that_is_gone_is_said_in_a_sentence(cluster: Cluster) -> None:
-    cluster.submit(cluster.mine / "train.py")
-    (cluster.mine / "train.py").unlink()
-    done = cluster.start()
-    assert done.status
-    assert "train.py" in done.err
-    assert "No such file" in done.err
-
-
 def test_a_link_that_others_can_exchange_is_followed_when_it_is_submitted(cluster: Cluster) -> None:
     (cluster.mine / "train.py").rename(cluster.mine / "train")
     (cluster.project / "link.py").symlink_to(cluster.mine / "train")
@@ -362,22 +310,34 @@ def test_the_persons_own_folder_in_a_sticky_one_stays(cluster: Cluster) -> None:
 
 
 def test_a_batch_script_is_slurms_from_the_beginning(cluster: Cluster) -> None:
-    (cluster.mine / "job.sh").write_text("#!/bin/sh\n")
-    asked: list[Sequence[str]] = []
+    """It reads what was looked at, under the name of the file, which is that of the job; then it has its own copy."""
+    asked: list[str] = []
 
     async def slurm(argv: Sequence[str], *_: Any, **_more: Any) -> Result:
-        asked.append(argv)
+        if "sbatch" in argv:
+            (cluster.mine / "job.sh").write_text("theirs")
+            asked.extend([argv[-1], Path(argv[-1]).read_text()])
         return Result(0, "7\n", "")
 
+    (cluster.mine / "job.sh").write_text("#!/bin/sh\n")
     order = order_of(cluster.mine / "job.sh", cluster.mine, {})
     asyncio.run(JobDesk({"HOME": str(cluster.home), "PATH": "/usr/bin:/bin"}, run=slurm).submit(order))
-    assert asked[0][-1] == str(cluster.mine / "job.sh")
+    path, text = asked
+    assert (Path(path).name, text) == ("job.sh", "#!/bin/sh\n")
+    assert not Path(path).parent.exists()
+
+    own = cluster.home / "own.sh"
+    own.write_text("#!/bin/sh\n")
+    asked.clear()
+    order = order_of(own, cluster.home, {})
+    asyncio.run(JobDesk({"HOME": str(cluster.home), "PATH": "/usr/bin:/bin"}, run=slurm).submit(order))
+    assert asked[0] == str(own)
 
 
 def test_a_notebook_of_a_folder_that_took_the_place_of_its_own_does_not_run(cluster: Cluster) -> None:
     cluster.submit(cluster.mine / "learn.ipynb")
-    words = ["-I", "-m", "portal.jobs.inside", "--opened", f"{cluster.mine}/learn.ipynb"]
-    assert cluster.start().out.splitlines()[:5] == words
+    words = ["-I", "-m", "portal.jobs.inside", "--kept", cluster.script[4], f"{cluster.mine}/learn.ipynb"]
+    assert cluster.start().out.splitlines()[:6] == words
     cluster.exchange()
 
     done = cluster.start()
@@ -386,43 +346,112 @@ def test_a_notebook_of_a_folder_that_took_the_place_of_its_own_does_not_run(clus
     assert "Look at what is there now, and submit the job again." in done.err
 
 
-@pytest.mark.parametrize("environ", [{}, TASKS], ids=["alone", "in tasks"])
-def test_a_program_that_is_exchanged_when_python_has_begun_is_not_what_runs(
-    cluster: Cluster, environ: dict[str, str]
+@pytest.mark.parametrize("is_cut", [True, False])
+@pytest.mark.parametrize("name", ["train.py", "learn.ipynb"])
+def test_a_copy_that_is_gone_or_another_one_is_told(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], name: str, is_cut: bool
 ) -> None:
-    file = cluster.project / "train.py"
-    file.write_text(SAYS.format("mine"))
+    """It is in her home, where a group may write, or a full disk has cut it short."""
+    file = cluster.mine / name
     cluster.submit(file)
-    cluster._program("python3", f'mv {cluster.theirs}/train.py {file}\nexec {sys.executable} "$@"')
+    word = cluster.script[4]
+    copy = Path(word.partition(":")[2])
+    if is_cut:
+        copy.write_text("print('cut')")
+    else:
+        copy.unlink()
 
-    done = cluster.start(environ)
+    if name == "train.py":
+        done = cluster.start()
+        status, said = done.status, done.out + done.err
+    else:
+        status = inside.main(["--kept", word, str(file), "learn-%j.ipynb"], {})
+        said = capsys.readouterr().err
 
-    assert (done.status, done.out) == (1, "")
-    assert f"{file} was exchanged while this job began. Nothing was run." in done.err
-
-
-def test_a_notebook_that_is_exchanged_when_python_has_begun_is_not_what_is_read(cluster: Cluster) -> None:
-    file = cluster.project / "learn.ipynb"
-    file.write_text("hers")
-    cluster.submit(file)
-    cluster._program("words", f"mv {cluster.theirs}/learn.ipynb {file}\ncat")
-    assert cluster.start().out == "hers"
-    assert "theirs" in file.read_text()
+    assert status == 1
+    assert f" of {file} " in said
+    assert "Traceback" not in said
+    assert said.endswith("Nothing was run. Submit the job again.\n")
 
 
-@pytest.mark.parametrize("kind", ["train.py", "learn.ipynb"])
-def test_a_file_that_has_another_place_once_it_is_open_does_not_run(cluster: Cluster, kind: str) -> None:
-    """As when a link of theirs led to a copy in her home, and her file is back again."""
-    cluster.submit(cluster.mine / kind)
-    cluster._program("readlink", f'mv {cluster.mine / kind} {cluster.home}/elsewhere\nexec /usr/bin/readlink "$@"')
-
+def test_a_job_of_a_session_before_an_upgrade_that_kept_nothing_says_what_to_do(cluster: Cluster) -> None:
+    cluster.submit(cluster.mine / "train.py")
+    cluster.script[4] = f"{os.getuid()}"
     done = cluster.start()
-
     assert (done.status, done.out) == (1, "")
-    assert f"{cluster.mine / kind} was exchanged while this job began. Nothing was run." in done.err
+    assert "Nothing was run. Start a new session, and submit the job again.\n" in done.err
 
 
-def test_a_program_from_a_descriptor_begins_as_from_its_file(cluster: Cluster) -> None:
+def test_a_copy_stays_as_long_as_slurm_knows_its_job(cluster: Cluster) -> None:
+    """And one of a job that nobody knows a month; what Slurm does not take leaves none, nor does a script."""
+    notes = cluster.home / ".local/share/dsportal/jobs"
+    cluster.submit(cluster.mine / "train.py")
+    copy = Path(cluster.script[4].partition(":")[2])
+    assert copy.parent.parent == notes / kept.FOLDER
+    assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
+    kept.forget(notes, ())
+    assert copy.is_file(), "Slurm may not tell of it yet"
+    hours_ago = time.time() - 2 * kept.FORGOTTEN_S
+    os.utime(copy.parent, (hours_ago, hours_ago))
+    kept.forget(notes, ("7",))
+    assert copy.is_file()
+    kept.forget(notes, ("8",))
+    assert not copy.parent.exists()
+
+    lost = kept.keep(notes, cluster.mine / "train.py")
+    kept.forget(notes, ())
+    assert lost.path.is_file()
+    month_ago = time.time() - kept.LOST_S - 1
+    os.utime(lost.path.parent, (month_ago, month_ago))
+    kept.forget(notes, ())
+    assert not lost.path.parent.exists()
+
+
+def test_a_program_that_links_of_others_lead_to_meanwhile_is_not_kept(cluster: Cluster) -> None:
+    """Between the look and the copy."""
+    secret = cluster.home / "secret.py"
+    secret.write_text("print('hers')")
+    file = cluster.project / "train.py"
+    for owner in (STRANGER, os.getuid()):
+        file.symlink_to(secret)
+        os.lchown(file, owner, owner)
+        with pytest.raises(RequestError, match="a file that can be read"):
+            kept.keep(cluster.home / "notes", file)
+        file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(RequestError, match="a file that can be read"):
+        kept.keep(cluster.home / "notes", file)
+    file.unlink()
+    with file.open("wb") as long:
+        long.truncate(KEPT_MAX + 1)
+    with pytest.raises(RequestError, match="up to 256 MB where others can change a file"):
+        kept.keep(cluster.home / "notes", file)
+    assert not (cluster.home / "notes").exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.EDQUOT, "Disk quota exceeded. Make room there, and submit the job again."),
+        (errno.EROFS, "Read-only file system. See what is wrong there, and submit the job again."),
+    ],
+)
+def test_a_home_that_is_full_is_told_and_no_part_is_kept(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, number: int, words: str
+) -> None:
+    def full(*_: object, **_more: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(kept, "put", full)
+    with pytest.raises(PortalError) as caught:
+        cluster.submit(cluster.mine / "train.py")
+    notes = cluster.home / ".local/share/dsportal/jobs"
+    why = f"Others can change {cluster.mine}/train.py, so its job runs a copy of it, and none can be kept"
+    assert caught.value.message == f"{why} in {notes}: {words}"
+    assert not list((notes / kept.FOLDER).iterdir())
+
+
+def test_a_program_that_was_kept_begins_as_from_its_file(cluster: Cluster) -> None:
     (cluster.mine / "train.py").write_text(ALL_THAT_A_PROGRAM_SEES)
     cluster.submit(cluster.mine / "train.py", None, "a b")
     done = cluster.start()

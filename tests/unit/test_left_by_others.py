@@ -19,6 +19,7 @@ from jupyter_client.manager import KernelManager
 from portal.homes import own_folder
 from portal.jobs.desk import JobDesk
 from portal.jobs.order import order_of
+from portal.jobs.submit import placed
 from portal.kernels import other_starts, provisioner
 from portal.kernels.provisioner import ModuleProvisioner
 from portal.kernels.python_start import FIRST, IN_THEIRS, OWN, prepared
@@ -332,12 +333,12 @@ def test_a_job_writes_beside_its_file_unless_others_left_something_of_such_a_nam
     os.lchown(closed / left_there, SOMEBODY_ELSE, -1)
     desk = JobDesk({"HOME": str(tmp_path), "PATH": ":/bin"})
 
-    placed = desk._placed(order_of(closed / name, closed, {}))
+    order = placed(order_of(closed / name, closed, {}), tmp_path)
 
-    assert placed.results == (None if is_beside else tmp_path / "jobs")
-    assert desk._environ_for(placed)["PATH"] == "/bin", "nothing there is found by chance"
+    assert order.results == (None if is_beside else tmp_path / "jobs")
+    assert desk._environ_for(order)["PATH"] == "/bin", "nothing there is found by chance"
 
     (tmp_path / "jobs").mkdir(exist_ok=True)
     left(tmp_path / "jobs" / "train-4242.log")
-    placed = desk._placed(order_of(closed / name, closed, {}))
-    assert placed.results == (None if is_beside else tmp_path / "jobs-of-the-portal")
+    order = placed(order_of(closed / name, closed, {}), tmp_path)
+    assert order.results == (None if is_beside else tmp_path / "jobs-of-the-portal")

@@ -290,6 +290,22 @@ async def test_so_it_is_of_what_others_can_write_in_a_folder_of_ones_own(lab: La
     assert await submitted(lab, "private/own.py", shown=["print()"])
 
 
+async def test_what_was_compared_is_what_the_job_runs(lab: Lab, program: Path) -> None:
+    """Somebody writes into the file all the time."""
+    await lab.files.get("team/train.py")
+    slurm, place = place_of(lab)
+    await place.desk.submit(place.order({"file": "team/train.py", "shown": ["print()"]}))
+    (asked,) = [one for one in slurm.asked if "sbatch" in one]
+    (copy,) = [Path(word.partition(":")[2]) for word in asked if ":" in word and word.endswith("/train.py")]
+    assert copy.read_text() == "print()"
+    assert copy.is_relative_to(lab.home)
+
+    copy.write_text("print('theirs')")
+    is_another = lab.files.read_places.is_another
+    assert is_another(program, program, os.getuid(), ["print()"], copy)
+    assert not is_another(program, program, os.getuid(), ["print()"], program)
+
+
 async def test_what_a_link_leads_to_by_now_is_what_is_compared(lab: Lab) -> None:
     """The job is of what it led to when it was looked at."""
     for folder, text in ((lab.team, "print()"), (lab.theirs, "print('theirs')")):
@@ -391,14 +407,14 @@ async def test_what_is_saved_is_what_all_documents_of_a_page_have(lab: Lab) -> N
     asks_as("one", is_open=True)
     await lab.files.get("team/plan.txt")
     is_another = lab.files.read_places.is_another
-    assert is_another(lab.team / "plan.txt", None, os.getuid(), PLAN)
+    assert is_another(lab.team / "plan.txt", lab.team / "plan.txt", os.getuid(), PLAN)
 
     assert await lab.save("team/plan.txt") == 200
 
-    assert not is_another(lab.team / "plan.txt", None, os.getuid(), PLAN)
+    assert not is_another(lab.team / "plan.txt", lab.team / "plan.txt", os.getuid(), PLAN)
     put_another(lab.team / "plan.txt")
     await lab.files.get("team/plan.txt")
-    assert is_another(lab.team / "plan.txt", None, SOMEBODY_ELSE, PLAN)
+    assert is_another(lab.team / "plan.txt", lab.team / "plan.txt", SOMEBODY_ELSE, PLAN)
 
 
 async def test_a_page_that_is_older_is_so_until_it_is_loaded_or_the_file_opened_again(lab: Lab) -> None:
