@@ -106,11 +106,11 @@ class ReadyHandler(CallbackHandler):
 
     async def post(self) -> None:
         """Accept the port of a session that is starting: 204; 400, 403 or 409 otherwise."""
+        spawner = self.spawner()
         try:
             announcement = read_announcement(self.get_json_body())
         except ValueError as error:
             raise web.HTTPError(400, str(error)) from error
-        spawner = self.spawner()
         self.set_header(HEADER, self.settings.get("template_vars", {}).get("lab_key", ""))
         runs = spawner.ready
         if not await spawner.announce_port(announcement):

@@ -24,7 +24,7 @@ from tornado.httputil import HTTPHeaders
 
 from portal.addresses import path_of
 from portal.guard import announcement, form_token, intake, readers, refusals, silences
-from portal.guard.texts import check_address, check_bytes, check_digits, check_json, refused
+from portal.guard.texts import check_address, check_body, check_digits, check_json, refused
 from portal.guard.told import Told, ToldCall, ToldFile, ToldPage, ToldProgress
 from portal.language.templates import Translated
 from portal.language.texts import N_, chosen, speak
@@ -164,7 +164,7 @@ class GuardedCall(ToldCall, Guarded):
 
     def get_json_body(self) -> Any:
         """The body, all of whose texts and numbers the database could keep."""
-        check_bytes(self.request.body)
+        check_body(self.request.body)
         body = super().get_json_body()  # type: ignore[misc]
         check_json(body)
         return body
@@ -175,7 +175,7 @@ class GuardedServerCall(GuardedCall):
 
     def get_server_json_body(self) -> Any:
         """The body, looked at in the same way."""
-        check_bytes(self.request.body)
+        check_body(self.request.body)
         body = super().get_server_json_body()  # type: ignore[misc]
         check_json(body)
         return body

@@ -20,18 +20,25 @@ NOT_TEXT = N_("A field, the body or the address holds what is no text (UTF-8 wit
 NOT_A_NUMBER = N_("A number is finite, and a whole one has at most 63 bits.")
 MANY_DIGITS = N_("A number in an address has at most 18 digits.")
 LONG_CHALLENGE = N_("A code_challenge has at most 128 characters.")
+TOO_MUCH = N_("The body holds too much: at most {lists} lists and objects, and {values} values.")
 NO_BODY = N_("What is asked for stands in the address here.")
 QUESTIONS = ("GET", "HEAD")
 LARGEST = 2**63 - 1
+LISTS_MOST = 10_000  # of JSON, with objects: what a body has many of are names
+VALUES_MOST = 100_000
 DIGITS_MOST = 18  # of a number in an address: all of those are smaller
 CHALLENGE_MOST = 128  # characters (RFC 7636, 4.2); a database keeps 255
 COUNTED = ("offset", "id")  # which JupyterHub (6.1) hands to the database as numbers
 
 
-def refused(status: int, words: str) -> web.HTTPError:
-    """The refusal of a request, with what JupyterHub's error page, or its REST API, says of it."""
+def refused(status: int, words: str, **values: object) -> web.HTTPError:
+    """The refusal of a request, with what JupyterHub's error page, or its REST API, says of it.
+
+    Arguments:
+        values: what the words name in braces.
+    """
     error: Any = web.HTTPError(status, words)
-    error.jupyterhub_message = _(words)
+    error.jupyterhub_message = _(words).format(**values) if values else _(words)
     found: web.HTTPError = error
     return found
 
@@ -48,6 +55,17 @@ def check_bytes(value: bytes) -> None:
         raise refused(400, NOT_TEXT) from None
     if "\0" in text:
         raise refused(400, NOT_TEXT)
+
+
+def check_body(value: bytes) -> None:
+    """Look at a body of JSON before it is read: that, and to look at all of it, takes longer than for its length alone.
+
+    Raises:
+        web.HTTPError: 400, where it is no text, or has very many parts, also in its texts.
+    """
+    check_bytes(value)
+    if sum(map(value.count, (b"[", b"{"))) > LISTS_MOST or value.count(b",") > VALUES_MOST:
+        raise refused(400, TOO_MUCH, lists=LISTS_MOST, values=VALUES_MOST)
 
 
 def check_address(request: Any) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from typing import Any
+from unittest import mock
 
 import pytest
 import pytest_asyncio
@@ -125,6 +126,32 @@ async def test_a_body_of_another_kind_is_refused_in_words_and_not_with_a_fault(
     served: ServedHub, method: str, path: str, body: str
 ) -> None:
     assert await call(served, method, path, body) == 400
+
+
+DEEP = f"[{','.join(['[' * 900 + ']' * 900] * 500)}]"
+WIDE = f"[{'1,' * 400_000}1]"
+
+
+@ON_ONE_LOOP
+@pytest.mark.parametrize("body", [DEEP, WIDE], ids=["deep", "wide"])
+async def test_a_body_of_very_many_parts_is_refused_before_it_is_read(served: ServedHub, body: str) -> None:
+    """Each keeps the hub from all others for as long as that takes, and its length is allowed."""
+    for method, path in (("POST", "/users/alice/activity"), ("PATCH", "/users/alice/server")):
+        with mock.patch.object(texts, "check_json", side_effect=AssertionError("it was read")):
+            assert await call(served, method, path, body) == 400
+
+
+@ON_ONE_LOOP
+async def test_a_session_is_known_before_its_body_is_read(served: ServedHub) -> None:
+    assert await call(served, "POST", "/dsportal/ready", DEEP) == 403
+    nobody = await served.browser()
+    assert (await nobody.post("/hub/api/dsportal/ready", content=DEEP)).status_code == 403
+    await nobody.aclose()
+    served.clients.remove(nobody)
+
+
+def test_a_body_of_many_names_is_none_of_those() -> None:
+    texts.check_body(json.dumps({"usernames": [f"person{number}" for number in range(60_000)]}).encode())
 
 
 @ON_ONE_LOOP
