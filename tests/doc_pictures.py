@@ -29,6 +29,7 @@ PARTS = {
     "tools": FloatRect(x=0, y=28, width=284, height=242),
     "time-left": FloatRect(x=946, y=723, width=318, height=137),
 }
+FORM = "options"
 ASKS_MS = (60_000, 2_000)  # a page's questions for the time: as usual, and here
 MADE_WITHIN_MS = 120_000
 KNOWN_WITHIN_MS = 240_000  # an end that is moved by hand
@@ -53,15 +54,24 @@ def main(folder: Path, wanted: list[str]) -> None:
         context.set_default_timeout(30_000)
         look_sooner(context, *ASKS_MS)
         lab = context.new_page()
+        log_in_as(lab, PERSON)
+        lab.goto("/hub/spawn")
+        if not wanted or FORM in wanted:
+            take(lab, folder, FORM)
         open_session(lab)
         for name, show in PICTURES.items():
             if not wanted or name in wanted:
                 show(lab)
-                lab.mouse.move(1264, 600)
-                lab.wait_for_timeout(1500)  # what fades in, or is drawn late
-                lab.screenshot(path=folder / f"{name}.png", clip=PARTS.get(name))
+                take(lab, folder, name)
         browser.close()
     clean_up()
+
+
+def take(lab: Page, folder: Path, name: str) -> None:
+    """What the page shows now."""
+    lab.mouse.move(1264, 600)
+    lab.wait_for_timeout(1500)  # what fades in, or is drawn late
+    lab.screenshot(path=folder / f"{name}.png", clip=PARTS.get(name), full_page=name == FORM)
 
 
 def clean_up() -> None:
@@ -81,9 +91,7 @@ def clean_up() -> None:
 
 
 def open_session(lab: Page) -> None:
-    """JupyterLab with its launcher."""
-    log_in_as(lab, PERSON)
-    lab.goto("/hub/spawn?opt-gpus=1&opt-hours=8")
+    """JupyterLab with its launcher, from the form."""
     lab.get_by_role("button", name="Start").click()
     lab.wait_for_url(re.compile(rf"/user/{PERSON}/lab"), timeout=LAB_DEADLINE_MS)
     expect(lab.locator(".jp-Launcher")).to_be_visible(timeout=LAB_DEADLINE_MS)
