@@ -84,6 +84,7 @@ class JobDesk:
         self._given = dict(environ)
         self._environ = environment.own(environ)
         self._folder = notes.folder_of(environ)
+        self._cluster = environ.get("SLURM_CLUSTER_NAME", "")  # that of the session, where this is one
         self._run = run
         self._clock = clock
         self._now = now
@@ -142,9 +143,9 @@ class JobDesk:
     def _tidy(self, seen: Seen, note: Note, found: OwnQueue) -> None:
         """A copy stays as long as its job may start."""
         if seen.kept:
-            seen.kept.belongs_to(note.id)
+            seen.kept.belongs_to(note.id, self._cluster)
         if not found.error:
-            kept.forget(self._folder, {job_id.partition("_")[0] for job_id in found.listed})
+            kept.forget(self._folder, {job_id.partition("_")[0] for job_id in found.listed}, self._cluster)
 
     def _environ_for(self, order: JobOrder) -> Environment:
         """For the job, and for ``sbatch``, which begins in its folder: nothing there is found by chance."""

@@ -19,9 +19,9 @@ OPENED = "--opened"  # of jobs that an earlier version submitted
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run ``[--kept SUM:COPY] FILE OUTPUT [NAME=VALUE…]``; the exit status is the job's.
+    """Run ``[--kept FOLDER] FILE OUTPUT [NAME=VALUE…]``; the exit status is the job's.
 
-    With ``--kept`` what runs is a copy of FILE (:class:`portal.jobs.kept.Kept`).
+    With ``--kept`` what runs is a copy of FILE (:class:`portal.jobs.kept.SubmittedFile`).
     """
     option = arguments[0] if arguments[0] in (KEPT, OPENED) else ""
     word = arguments[1] if option == KEPT else ""

@@ -7,7 +7,7 @@ as with a batch script, of which Slurm keeps a copy.
 from __future__ import annotations
 
 import errno
-import hashlib
+import os
 import secrets
 import shutil
 import time
@@ -17,50 +17,47 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from portal import data
 from portal.errors import PortalError, RequestError
-from portal.homes.held_files import put
-from portal.homes.held_place import KEPT_MAX, held
+from portal.homes.held_place import KEPT_MAX, NEW, held
 from portal.homes.own_folder import make_own
-from portal.homes.readers import READ, WRITE, rights_of
+from portal.homes.readers import READ, WRITE, closed_as, rights_of
 from portal.homes.regular_file import open_regular, regular
 
-FOLDER = "submitted"  # beside the notes
-JOB = "id"  # beside a copy: the number of its job; no copy is called so
+FOLDER = "submitted"  # beside the notes; and in the folder of a copy that in which it lies, by the name of the file
+BEGIN = "begin"  # beside it: what a program begins by (templates/job/begin.py)
+FILE = "file"  # and the path of the file, for that
+JOB = "id"  # and the number of its job, with the name of the cluster
 FORGOTTEN_S = 3600.0  # Slurm may not tell of a new job at once
 LOST_S = 30 * 86_400.0  # nobody knows whether Slurm has taken a job
-ID_MAX = 64
+ID_MAX = 512
 
 
 @dataclass(frozen=True)
-class Kept:
+class SubmittedFile:
     """A copy.
 
     Attributes:
+        folder: of this one alone; the person's, and closed.
         path: where it is; it has the name of the file.
-        sum: SHA-256 of what is in it, in hexadecimal digits.
         owner: the UID that the file belonged to.
     """
 
+    folder: Path
     path: Path
-    sum: str
     owner: int
 
-    @property
-    def word(self) -> str:
-        """As the batch script has it."""
-        return f"{self.sum}:{self.path}"
-
-    def belongs_to(self, job_id: str) -> None:
-        """Note whose it is: then it is taken away when Slurm has forgotten that job."""
+    def belongs_to(self, job_id: str, cluster: str) -> None:
+        """Note whose it is: then it is taken away when that cluster's Slurm has forgotten the job."""
         with suppress(OSError):
-            (self.path.parent / JOB).write_text(job_id)
+            (self.folder / JOB).write_text(f"{job_id} {cluster}")
 
     def remove(self) -> None:
         """Take it away."""
-        shutil.rmtree(self.path.parent, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def keep(folder: Path, file: Path) -> Kept:
+def keep(folder: Path, file: Path) -> SubmittedFile:
     """Read a file, once, and keep what is in it: shown to nobody who could not read that.
 
     Arguments:
@@ -73,7 +70,7 @@ def keep(folder: Path, file: Path) -> Kept:
     """
     try:
         with held(file, moved=False) as place, place.read() as descriptor:
-            owner = regular(descriptor, file.name).st_uid
+            found = regular(descriptor, file.name)
             rights = rights_of(descriptor, READ, WRITE)
             with open(descriptor, "rb", closefd=False) as opened:
                 content = opened.read(KEPT_MAX + 1)
@@ -81,11 +78,20 @@ def keep(folder: Path, file: Path) -> Kept:
         raise RequestError("file", str(file), f"a file that can be read: {error.strerror}") from error
     if len(content) > KEPT_MAX:
         raise RequestError("file", str(file), f"up to {KEPT_MAX // 2**20} MB where others can change a file")
-    kept = Kept(folder / FOLDER / secrets.token_hex(8) / file.name, hashlib.sha256(content).hexdigest(), owner)
+    place_of_its_own = folder / FOLDER / secrets.token_hex(8)
+    kept = SubmittedFile(place_of_its_own, place_of_its_own / FOLDER / file.name, found.st_uid)
     try:
         make_own(kept.path.parent)
-        with held(kept.path) as place:
-            put(place, content, rights=rights)
+        with suppress(OSError):  # its group, which the output gets then; who is none of it has her own
+            os.chown(kept.path.parent, -1, found.st_gid)
+        with open(kept.path, "wb", opener=lambda path, _: os.open(path, NEW, 0o600)) as copy:
+            copy.write(content)
+            with suppress(OSError):
+                os.chown(copy.fileno(), -1, found.st_gid)
+            with suppress(PermissionError):  # homes on CIFS have no modes
+                os.fchmod(copy.fileno(), closed_as(rights, copy.fileno(), 0o666))
+        (kept.folder / FILE).write_bytes(os.fsencode(file))
+        shutil.copyfile(data.folder("templates") / "job" / "begin.py", kept.folder / BEGIN)
     except OSError as error:
         kept.remove()
         raise PortalError(
@@ -100,53 +106,46 @@ def _advice(error: OSError) -> str:
     return f"{'Make room' if is_full else 'See what is wrong'} there, and submit the job again."
 
 
-def opened_copy(word: str, file: str) -> IO[bytes]:
+def opened_copy(folder: str, file: str) -> IO[bytes]:
     """The copy that a job runs.
 
     Arguments:
-        word: :attr:`Kept.word`.
-        file: what was submitted, for who reads an error.
+        folder: :attr:`SubmittedFile.folder`.
+        file: what was submitted.
 
     Raises:
-        PortalError: it is gone, or another one.
+        PortalError: it is gone.
     """
-    wanted, _, path = word.partition(":")
     try:
-        opened = open_regular(Path(path))
+        return open_regular(Path(folder, FOLDER, Path(file).name))
     except OSError as error:
         raise PortalError(
             f"The copy of {file} that was kept when this job was submitted cannot be read: {error}. "
             "Nothing was run. Submit the job again."
         ) from error
-    if hashlib.sha256(opened.read()).hexdigest() != wanted:
-        opened.close()
-        raise PortalError(
-            f"{path} is not what was kept of {file} when this job was submitted. Nothing was run. Submit the job again."
-        )
-    opened.seek(0)
-    return opened
 
 
-def forget(folder: Path, jobs: Container[str]) -> None:
+def forget(folder: Path, jobs: Container[str], cluster: str) -> None:
     """Take away the copies of jobs that cannot start again.
 
     Arguments:
         folder: of the person's notes.
         jobs: the numbers of all that Slurm knows; of an array that of the whole.
+        cluster: whose those are: a home may be on several.
     """
     with suppress(OSError):
         for copies in list((folder / FOLDER).iterdir()):
-            if _is_over(copies, jobs):
+            if _is_over(copies, jobs, cluster):
                 shutil.rmtree(copies, ignore_errors=True)
 
 
-def _is_over(copies: Path, jobs: Container[str]) -> bool:
+def _is_over(copies: Path, jobs: Container[str], cluster: str) -> bool:
     with suppress(FileNotFoundError):
         age = time.time() - copies.lstat().st_mtime
         try:
             with open_regular(copies / JOB) as file:
-                job_id = file.read(ID_MAX).decode(errors="replace").strip()
+                job_id, _, where = file.read(ID_MAX).decode(errors="replace").partition(" ")
         except FileNotFoundError:
             return age > LOST_S
-        return age > FORGOTTEN_S and job_id not in jobs
+        return age > FORGOTTEN_S and where == cluster and job_id not in jobs
     return False

@@ -18,7 +18,7 @@ from portal.errors import SlurmUnavailable
 from portal.homes.held_place import held, is_own_all_the_way
 from portal.homes.own_folder import are_own, is_closed, is_own, of_others_in
 from portal.homes.readers import is_as_closed
-from portal.jobs.kept import Kept
+from portal.jobs.kept import SubmittedFile
 from portal.jobs.order import JobOrder, Kind
 from portal.slurm.jobs import unreadable
 
@@ -49,10 +49,11 @@ class Seen:
     others, and file systems on the network may number anew on each node.
 
     Attributes:
-        work: the folder that the job works in, and where it is without links.
+        work: the folder that the job works in, where others can exchange it, and where it is without links.
         place: the folder of the file.
         file: where it is without links, where others can exchange one on the way.
         real: the same, wherever it is.
+        folder: that the job works in, without links; None = where the order says.
         is_hers: nobody else can have made or can change the file, or exchange it there.
         kept: the copy that runs, where somebody can.
     """
@@ -61,13 +62,14 @@ class Seen:
     place: str = ""
     file: str = ""
     real: Path = Path()
+    folder: Path | None = None
     is_hers: bool = True
-    kept: Kept | None = None
+    kept: SubmittedFile | None = None
 
     @property
     def words(self) -> tuple[str, str, str]:
         """As the batch script has them."""
-        return self.work or NOTHING, self.place or NOTHING, self.kept.word if self.kept else NOTHING
+        return self.work or NOTHING, self.place or NOTHING, str(self.kept.folder) if self.kept else NOTHING
 
 
 def _whose(folder: os.stat_result) -> str:
@@ -84,14 +86,15 @@ def look(order: JobOrder) -> Seen:
     folder = real.parent.stat()
     is_there = _stays(real.parent)
     is_hers = is_there and is_closed(folder) and are_own(real.parent, (real.name,))
-    if order.kind is Kind.SCRIPT:  # Slurm keeps a copy of it
-        return Seen(real=real, is_hers=is_hers)
     work = Path(os.path.realpath(order.folder))
+    if order.kind is Kind.SCRIPT:  # Slurm keeps a copy of it
+        return Seen(real=real, folder=work, is_hers=is_hers)
     return Seen(
         "" if _stays(work) else f"{_whose(work.stat())}:{work}",
         "" if is_there else _whose(folder),
         "" if is_hers and _is_sure(order.file) else str(real),
         real,
+        work,
         is_hers,
     )
 
@@ -157,7 +160,7 @@ def submit_command(order: JobOrder, python: str, script: Path, seen: Seen = Seen
     """
     return (
         "env",
-        f"--chdir={order.folder}",
+        f"--chdir={seen.folder or order.folder}",
         "sbatch",
         "--parsable",
         "--export=ALL",

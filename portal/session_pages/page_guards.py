@@ -1,4 +1,7 @@
-"""What a session's server refuses to pages: a look ahead, an address that leads out, a page that lacks a part."""
+"""What a session's server refuses to pages: a look ahead, an address that leads out, a page that lacks a part.
+
+And a form that would take long to read, from whomever.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from http import HTTPStatus
 
 from tornado.httputil import RequestStartLine
 
+from portal import content_type
 from portal.forwarding.session_paths import SessionPaths
 from portal.session_pages.guard_refusal import GuardRefusal
 
+LONG_TYPE = f"A Content-Type has at most {content_type.LENGTH_MOST} letters: nothing was done."
 NOT_YET = "This is done when you open it, and not before: nothing was done."
 LED = "This address leads out of your files, or from another page away from the saved layout: this one does not."
 HALF_A_PAGE = (
@@ -21,6 +26,8 @@ HALF_A_PAGE = (
 
 def refusal(paths: SessionPaths, start_line: RequestStartLine, headers: Mapping[str, str]) -> GuardRefusal | None:
     """What is answered in place of the application, if it is not asked; ``paths`` are those of the session."""
+    if content_type.is_too_long(headers):
+        return GuardRefusal(HTTPStatus.BAD_REQUEST, LONG_TYPE)
     if paths.is_too_early(start_line.path, headers):
         return GuardRefusal(HTTPStatus.SERVICE_UNAVAILABLE, NOT_YET)
     if (place := paths.led(start_line, headers)) != start_line.path:

@@ -5,8 +5,7 @@
 # WORK, PLACE: whose the folder to work in, and that of FILE, were when the job was submitted, by UID, and a "c" where
 # nobody else could change what is in it; "-" where nobody else can exchange it (portal/jobs/submit.py). Behind WORK and
 # a ":" stands where that is without links; FILE is without any where others can exchange it.
-# KEPT: SHA-256, ":" and the path of the copy of FILE that runs, where others can change FILE (portal/jobs/kept.py);
-# otherwise "-".
+# KEPT: the folder with the copy of FILE that runs, where others can change FILE (portal/jobs/kept.py); otherwise "-".
 # PYTHON is the portal's own interpreter. Modules are loaded already: they are in the environment of the job.
 kind=$1 work=$2 place=$3 kept=$4
 shift 4
@@ -51,7 +50,8 @@ look . "${work%%:*}"
 [ "$place" = - ] || stays "${file%/*}"
 look "${file%/*}/." "$place"
 case $kept in
-- | *:*) ;;
+-) ;;
+/*) look "$kept/." "$(id -u)c" ;;
 *)
     echo 'The session that submitted this job is older than the portal. Nothing was run. Start a new session, and' \
         'submit the job again.' >&2
@@ -69,40 +69,7 @@ if [ "$kind" = notebook ]; then
     [ "$kept" = - ] || set -- --kept "$kept" "$@"
     exec "$python" -I -m portal.jobs.inside "$@"
 fi
-# It begins as by `python3 FILE`, with what was kept, in each task. From 3.13 on Python imports for -c some modules
-# before the first word, out of the folder that the job works in: not with PYTHONSAFEPATH.
-if [ "$kept" != - ]; then
-    export PYTHONSAFEPATH="${PYTHONSAFEPATH:-portal-job}" PORTAL_JOB_BEGINS=1
-    set -- -c 'def _begin():
-    import os, sys
-    is_ours = os.environ.get("PYTHONSAFEPATH") == "portal-job"
-    if sys.path[:1] == [""]:  # before 3.11
-        del sys.path[0]
-        is_ours = True
-    import hashlib
-    wanted, _, copy = sys.argv[1].partition(":")
-    file = sys.argv[2]
-    try:
-        with os.fdopen(os.open(copy, os.O_RDONLY | os.O_NONBLOCK), "rb") as read:
-            text = read.read()
-    except OSError as error:
-        sys.exit("The copy of " + file + " that was kept when this job was submitted cannot be read: " + str(error)
-                 + ". Nothing was run. Submit the job again.")
-    if hashlib.sha256(text).hexdigest() != wanted:
-        sys.exit(copy + " is not what was kept of " + file + " when this job was submitted. Nothing was run. "
-                 "Submit the job again.")
-    del sys.argv[:2]
-    if hasattr(sys, "orig_argv"):
-        sys.orig_argv[1:] = sys.argv
-    globals().update(__file__=file, __cached__=None)
-    os.environ.pop("PORTAL_JOB_BEGINS", None)
-    if os.environ.get("PYTHONSAFEPATH") == "portal-job":
-        del os.environ["PYTHONSAFEPATH"]
-    if is_ours:
-        sys.path.insert(0, os.path.dirname(file))
-    return compile(text, file, "exec", dont_inherit=True)
-exec(globals().pop("_begin")())' "$kept" "$@"
-fi
+[ "$kept" = - ] || set -- "$kept/begin" "$@"
 [ "${SLURM_NTASKS:-1}" -gt 1 ] || exec python3 "$@"
 # Since 22.05 srun does not take the cores of a task from sbatch by itself: srun(1), --cpus-per-task.
 export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"

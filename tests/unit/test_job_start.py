@@ -86,6 +86,11 @@ class Cluster:
         desk = JobDesk({"HOME": str(self.home), "PATH": "/usr/bin:/bin"}, run=slurm)
         asyncio.run(desk.submit(order_of(file, self.work, {"arguments": arguments})))
 
+    @property
+    def kept(self) -> Path:
+        """The folder with the copy."""
+        return Path(self.script[4])
+
     def start(self, environ: Mapping[str, str] = {}) -> SimpleNamespace:
         env = {"PATH": f"{self.home}/bin:{Path(sys.executable).parent}:/usr/bin:/bin", "SLURM_JOB_ID": "7", **environ}
         words = [f"{self.home}/bin/words" if word == sys.executable else word for word in self.script]
@@ -346,32 +351,33 @@ def test_a_notebook_of_a_folder_that_took_the_place_of_its_own_does_not_run(clus
     assert "Look at what is there now, and submit the job again." in done.err
 
 
-@pytest.mark.parametrize("is_cut", [True, False])
 @pytest.mark.parametrize("name", ["train.py", "learn.ipynb"])
-def test_a_copy_that_is_gone_or_another_one_is_told(
-    cluster: Cluster, capsys: pytest.CaptureFixture[str], name: str, is_cut: bool
-) -> None:
-    """It is in her home, where a group may write, or a full disk has cut it short."""
+def test_a_copy_that_is_gone_is_told(cluster: Cluster, capsys: pytest.CaptureFixture[str], name: str) -> None:
     file = cluster.mine / name
     cluster.submit(file)
-    word = cluster.script[4]
-    copy = Path(word.partition(":")[2])
-    if is_cut:
-        copy.write_text("print('cut')")
-    else:
-        copy.unlink()
+    (cluster.kept / kept.FOLDER / name).unlink()
 
     if name == "train.py":
         done = cluster.start()
         status, said = done.status, done.out + done.err
     else:
-        status = inside.main(["--kept", word, str(file), "learn-%j.ipynb"], {})
+        status = inside.main(["--kept", str(cluster.kept), str(file), "learn-%j.ipynb"], {})
         said = capsys.readouterr().err
 
     assert status == 1
-    assert f" of {file} " in said
+    assert f"The copy of {file} that was kept when this job was submitted" in said
     assert "Traceback" not in said
     assert said.endswith("Nothing was run. Submit the job again.\n")
+
+
+@pytest.mark.parametrize("kind", ["train.py", "learn.ipynb"])
+def test_nor_does_another_copy_run_that_somebody_has_put_into_her_home(cluster: Cluster, kind: str) -> None:
+    """A group may write there."""
+    cluster.submit(cluster.mine / kind)
+    os.chown(cluster.kept, STRANGER, STRANGER)
+    done = cluster.start()
+    assert (done.status, done.out) == (1, "")
+    assert f"{cluster.kept}/. belongs to somebody else" in done.err
 
 
 def test_a_job_of_a_session_before_an_upgrade_that_kept_nothing_says_what_to_do(cluster: Cluster) -> None:
@@ -386,25 +392,38 @@ def test_a_copy_stays_as_long_as_slurm_knows_its_job(cluster: Cluster) -> None:
     """And one of a job that nobody knows a month; what Slurm does not take leaves none, nor does a script."""
     notes = cluster.home / ".local/share/dsportal/jobs"
     cluster.submit(cluster.mine / "train.py")
-    copy = Path(cluster.script[4].partition(":")[2])
-    assert copy.parent.parent == notes / kept.FOLDER
-    assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
-    kept.forget(notes, ())
-    assert copy.is_file(), "Slurm may not tell of it yet"
+    copy = cluster.kept
+    assert copy.parent == notes / kept.FOLDER
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o700
+    kept.forget(notes, (), "")
+    assert copy.is_dir(), "Slurm may not tell of it yet"
     hours_ago = time.time() - 2 * kept.FORGOTTEN_S
-    os.utime(copy.parent, (hours_ago, hours_ago))
-    kept.forget(notes, ("7",))
-    assert copy.is_file()
-    kept.forget(notes, ("8",))
-    assert not copy.parent.exists()
+    os.utime(copy, (hours_ago, hours_ago))
+    for jobs, cluster_name in (("7", ""), ("8", "another")):
+        kept.forget(notes, (jobs,), cluster_name)
+        assert copy.is_dir()
+    kept.forget(notes, ("8",), "")
+    assert not copy.exists()
 
-    lost = kept.keep(notes, cluster.mine / "train.py")
-    kept.forget(notes, ())
-    assert lost.path.is_file()
+    lost = kept.keep(notes, cluster.mine / "train.py").folder
+    kept.forget(notes, (), "")
+    assert lost.is_dir()
     month_ago = time.time() - kept.LOST_S - 1
-    os.utime(lost.path.parent, (month_ago, month_ago))
-    kept.forget(notes, ())
-    assert not lost.path.parent.exists()
+    os.utime(lost, (month_ago, month_ago))
+    kept.forget(notes, (), "")
+    assert not lost.exists()
+
+
+@pytest.mark.parametrize("letters", [3, 255])
+def test_a_copy_is_as_closed_as_its_file_and_of_its_group(cluster: Cluster, letters: int) -> None:
+    """So is the output of a notebook, which is made like it."""
+    for mode, gid in ((0o600, 0), (0o640, STRANGER), (0o660, STRANGER), (0o664, STRANGER)):
+        file = cluster.project / f"{'x' * (letters - 3)}.py"
+        file.write_text("")
+        os.chown(file, -1, gid)
+        file.chmod(mode)
+        copy = kept.keep(cluster.home / "notes", file).path.stat()
+        assert (stat.S_IMODE(copy.st_mode), copy.st_gid) == (mode, gid)
 
 
 def test_a_program_that_links_of_others_lead_to_meanwhile_is_not_kept(cluster: Cluster) -> None:
@@ -442,7 +461,7 @@ def test_a_home_that_is_full_is_told_and_no_part_is_kept(
     def full(*_: object, **_more: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(kept, "put", full)
+    monkeypatch.setattr(os, "fchmod", full)
     with pytest.raises(PortalError) as caught:
         cluster.submit(cluster.mine / "train.py")
     notes = cluster.home / ".local/share/dsportal/jobs"
@@ -468,17 +487,14 @@ def test_a_program_that_was_kept_begins_as_from_its_file(cluster: Cluster) -> No
 def test_python_itself_imports_nothing_of_the_folder_where_such_a_program_works(
     cluster: Cluster, given: str, has_folder: bool
 ) -> None:
-    """From 3.13 on it does so for ``-c``, before the first word."""
     said = "print('safe', os.environ.get('PYTHONSAFEPATH'), os.path.dirname(__file__) in sys.path, '' in sys.path)"
     (cluster.mine / "train.py").write_text(f"import os, sys\n{said}\n")
     (cluster.project / "linecache.py").write_text("print('theirs')")
     cluster.submit(cluster.mine / "train.py", cluster.project)
-    cluster._program("python3", f'echo "begins $PYTHONSAFEPATH"\nexec {sys.executable} "$@"')
 
     done = cluster.start({"PYTHONSAFEPATH": given} if given else {})
 
-    began = f"begins {given or 'portal-job'}\n"
-    assert (done.status, done.out, done.err) == (0, f"{began}safe {given or None} {has_folder} False\n", "")
+    assert (done.status, done.out, done.err) == (0, f"safe {given or None} {has_folder} False\n", "")
 
 
 def test_a_program_runs_by_a_python_that_gets_no_standard_input_and_starts_itself_again(cluster: Cluster) -> None:
@@ -488,6 +504,51 @@ def test_a_program_runs_by_a_python_that_gets_no_standard_input_and_starts_itsel
     cluster.submit(cluster.mine / "train.py", None, "a b")
     cluster._program("python3", f'exec {sys.executable} "$@" </dev/null')
     assert cluster.start({"FIRST": "1"}).out == "again a b train.py\n"
+
+
+AGAIN = """
+import multiprocessing, os, sys
+from concurrent.futures import ProcessPoolExecutor
+from helper import WHO
+
+AT = os.path.dirname(__file__)
+
+def work(depth):
+    if depth:
+        with ProcessPoolExecutor(1, multiprocessing.get_context(sys.argv[1])) as pool:
+            return pool.submit(work, depth - 1).result()
+    return os.path.basename(AT) + " " + WHO + " " + __name__
+
+if __name__ == "__main__":
+    with open(__file__, "w") as file:
+        file.write("print('theirs')")
+    print(work(2))
+"""
+
+
+@pytest.mark.parametrize("how", ["spawn", "forkserver"])
+def test_the_processes_that_a_program_starts_anew_read_what_was_submitted_too(cluster: Cluster, how: str) -> None:
+    """Each reads the whole program once more; and theirs do."""
+    (cluster.mine / "train.py").write_text(AGAIN)
+    cluster.submit(cluster.mine / "train.py", None, how)
+    done = cluster.start()
+    assert (done.status, done.out, done.err) == (0, "mine mine __mp_main__\n", "")
+
+
+def test_nor_do_those_of_a_library_that_reads_it_in_the_same_way(cluster: Cluster) -> None:
+    """As joblib's loky, which has such a module of its own."""
+    package = cluster.mine / "workers"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "spawn.py").write_text("from multiprocessing.spawn import get_preparation_data\n")
+    program = (
+        "import workers.spawn, multiprocessing.spawn as usual\n"
+        "for one in (workers.spawn, usual):\n"
+        "    print(one.get_preparation_data('x')['init_main_from_path'])\n"
+    )
+    (cluster.mine / "train.py").write_text(program)
+    cluster.submit(cluster.mine / "train.py")
+    assert cluster.start().out == f"{cluster.kept}/begin\n" * 2
 
 
 def test_an_error_of_a_program_is_told_with_its_lines(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ import logging
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
@@ -59,6 +60,15 @@ async def test_methods_that_are_made_up_leave_no_metrics(tmp_path: Path) -> None
         assert await asked(served, "GET") == "HTTP/1.1 200 OK"
     methods = {sample.labels["method"] for one in REQUEST_DURATION_SECONDS.collect() for sample in one.samples}
     assert not [method for method in methods if method.startswith("MADEUP")]
+
+
+async def test_a_form_whose_boundary_takes_long_to_look_for_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    async with served_hub(tmp_path) as served:
+        for letters, status in ((70, 403), (16_000, 400)):
+            kind = f"Content-Type: multipart/form-data; boundary=a{'-' * (letters - 1)}"
+            with mock.patch("tornado.httputil.parse_multipart_form_data") as read:
+                assert (await asked(served, "POST", f"{kind}\r\nContent-Length: 0")).startswith(f"HTTP/1.1 {status} ")
+            assert read.called == (letters == 70)
 
 
 async def test_a_length_that_is_very_long_is_refused_without_a_traceback(

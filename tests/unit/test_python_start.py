@@ -26,6 +26,7 @@ from jupyter_client.manager import KernelManager
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from traitlets.config import Config
 
+from portal.jobs import kept
 from portal.kernels import other_starts
 from portal.kernels.manager import PortalKernelSpecManager
 from portal.kernels.provisioner import ModuleProvisioner, _left_in
@@ -844,7 +845,8 @@ with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert printed(client, spawn) == "[2]"
         assert printed(client, f"!{sys.executable} program.py").split() == ["beside", "2"]
         path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
-        job = f"env PATH={path} sh {JOB} python - - {os.getuid()} {beside}/program.py"
+        copy = kept.keep(tmp_path / "notes", beside / "program.py")
+        job = f"env PATH={path} sh {JOB} python - - {copy.folder} {beside}/program.py"
         assert printed(client, f"!{job}").split() == ["beside", "2"]
         assert printed(client, f"!{sys.executable} -c 'import mine, colorsys; print(mine.more(1))'") == "2"
         assert printed(client, f"!{sys.executable} -m program") == "2"

@@ -13,7 +13,7 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, HTTPError, RequestHandler, create_signed_value
 
-from portal.session_pages.page_guards import NOT_YET
+from portal.session_pages.page_guards import LONG_TYPE, NOT_YET
 from portal.singleuser import logins
 from portal.singleuser.logins import ELSEWHERE, NO_HUB, NO_LOGIN, NO_METHOD, SMALL_BODY, Body, guard_bodies
 
@@ -342,6 +342,15 @@ async def test_a_method_that_nobody_knows_reaches_nothing(session: int, method: 
     status, text = await ask(session, "lab", method=method)
 
     assert (status, json.loads(text)) == (405, {"message": NO_METHOD})
+
+
+@pytest.mark.parametrize(("letters", "is_read"), [(70, True), (16_000, False)])
+async def test_a_form_whose_boundary_takes_long_to_look_for_is_not_read(
+    session: int, letters: int, is_read: bool
+) -> None:
+    kind = f"Content-Type: multipart/form-data; boundary=a{'-' * (letters - 1)}"
+    _, text = await ask(session, "lab", kind)
+    assert (LONG_TYPE in text) is not is_read
 
 
 TAB = "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document"
