@@ -1,16 +1,20 @@
-"""Who a request comes from: addresses, the proxies that are believed, what counts as one address, paths."""
+"""Who a request comes from: addresses, the proxies that are believed, what counts as one address, paths.
+
+And what it says that its body is.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_plus, urlsplit
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _WITH_PORT = re.compile(r"([0-9.]+):[0-9]{1,5}|\[([0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?")
+TYPE_LENGTH_MOST = 256  # of a Content-Type; the boundary of a form has 70 (RFC 2046, 5.1.1)
 IPV6_CLIENT = 64  # bits: what one household or office is given, and may choose any address of
 
 
@@ -122,3 +126,17 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     except ValueError:
         return None
     return getattr(found, "ipv4_mapped", None) or found
+
+
+def is_in_parts(headers: Mapping[str, str]) -> bool:
+    """Whether a body is a form in parts, as one with files is: each has headers of its own, which take long, too."""
+    return headers.get("Content-Type", "").lstrip().lower().startswith("multipart/")
+
+
+def has_long_type(headers: Mapping[str, str]) -> bool:
+    """Whether a request says what its body is at a length that no program needs.
+
+    Tornado (6.5) looks for a long boundary of a form at each place of a body, letter by letter: for seconds, before
+    anybody knows who asks.
+    """
+    return len(headers.get("Content-Type", "")) > TYPE_LENGTH_MOST

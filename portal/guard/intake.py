@@ -22,8 +22,7 @@ from tornado.httputil import (
 from tornado.iostream import StreamClosedError
 from tornado.web import Finish, HTTPError, RequestHandler
 
-from portal import content_type
-from portal.addresses import address_of, counted
+from portal.addresses import address_of, counted, is_in_parts
 from portal.guard.failures import in_plain_text, new_id
 from portal.journal import SENDER, Sender
 
@@ -97,8 +96,8 @@ class Reading(HTTPMessageDelegate):
             return self._refuse(405, "Method Not Allowed", "")
         if headers.get("Cookie", "").count(";") >= COOKIES_MOST or sum(1 for _ in headers.get_all()) > LINES_MOST:
             return self._refuse(431, "Request Header Fields Too Large", "")
-        if content_type.is_too_long(headers):
-            return self._refuse(400, "Bad Request", "")
+        if is_in_parts(headers):
+            return self._refuse(415, "Unsupported Media Type", "")
         stated = headers.get("Content-Length", "0")
         is_number = stated.isdecimal() and len(stated) <= DIGITS_MOST
         length = int(stated) if is_number else BIG_BODY + 1  # Tornado reads what is none in its own way, or refuses it

@@ -21,7 +21,7 @@ from portal.homes.log_part import LogPart, read_part
 from portal.homes.own_folder import of_others_in
 from portal.jobs import environment, kept, notes, queue
 from portal.jobs.notes import Note
-from portal.jobs.order import JobOrder, Kind
+from portal.jobs.order import JobOrder
 from portal.jobs.queue import Listed, OwnJobEnd
 from portal.jobs.reasons import refused
 from portal.jobs.submit import Seen, files_of, look, parse_submit, placed, submit_command
@@ -110,12 +110,12 @@ class JobDesk:
         seen = await asyncio.to_thread(self._kept, order, seen)
         argv = submit_command(order, sys.executable, data.folder("templates") / "job" / "job.sh", seen)
         done = await self._done(argv, environ, SUBMIT_TIMEOUT_S)
-        if seen.kept and (done.returncode or order.kind is Kind.SCRIPT):
-            await asyncio.to_thread(seen.kept.remove)
         if done.returncode:
             said = done.stderr.strip() or done.stdout.strip()
-            if is_unavailable(done.returncode, said):
+            if is_unavailable(done.returncode, said):  # it may have the job all the same, and the copy stays
                 raise SlurmUnavailable("Slurm cannot take the job just now; try again in a minute.", detail=said)
+            if seen.kept:
+                await asyncio.to_thread(seen.kept.remove)
             raise refused(said)
         note = await self._noted(order, parse_submit(done.stdout))
         found = await self._queue.get(max_age_s=-1)

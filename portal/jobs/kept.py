@@ -1,7 +1,8 @@
 """What was submitted where others can change it: kept as it was then, until its job cannot start again.
 
 What was looked at, and compared with what a page shows, is what runs, whatever others or the person write meanwhile;
-as with a batch script, of which Slurm keeps a copy.
+as with a batch script, of which Slurm keeps a copy. Those are read from their own path, by which they find what lies
+beside them.
 """
 
 from __future__ import annotations

@@ -83,12 +83,12 @@ def look(order: JobOrder) -> Seen:
         OSError: it is not there.
     """
     real = Path(os.path.realpath(order.file, strict=True))
+    work = Path(os.path.realpath(order.folder))
+    if order.kind is Kind.SCRIPT:  # Slurm keeps a copy of it
+        return Seen(real=real, folder=work)
     folder = real.parent.stat()
     is_there = _stays(real.parent)
     is_hers = is_there and is_closed(folder) and are_own(real.parent, (real.name,))
-    work = Path(os.path.realpath(order.folder))
-    if order.kind is Kind.SCRIPT:  # Slurm keeps a copy of it
-        return Seen(real=real, folder=work, is_hers=is_hers)
     return Seen(
         "" if _stays(work) else f"{_whose(work.stat())}:{work}",
         "" if is_there else _whose(folder),
@@ -188,7 +188,7 @@ def _options(order: JobOrder) -> Iterator[str]:
 
 def _what(order: JobOrder, python: str, script: Path, seen: Seen) -> tuple[str, ...]:
     if order.kind is Kind.SCRIPT:
-        return (str(seen.kept.path if seen.kept else order.file), *order.arguments)
+        return (str(order.file), *order.arguments)
     file = seen.file or str(order.file)
     if order.kind is Kind.PYTHON:
         return (str(script), "python", *seen.words, file, *order.arguments)

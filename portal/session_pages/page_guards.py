@@ -10,11 +10,11 @@ from http import HTTPStatus
 
 from tornado.httputil import RequestStartLine
 
-from portal import content_type
+from portal.addresses import TYPE_LENGTH_MOST, has_long_type
 from portal.forwarding.session_paths import SessionPaths
 from portal.session_pages.guard_refusal import GuardRefusal
 
-LONG_TYPE = f"A Content-Type has at most {content_type.LENGTH_MOST} letters: nothing was done."
+LONG_TYPE = f"A Content-Type has at most {TYPE_LENGTH_MOST} letters: nothing was done."
 NOT_YET = "This is done when you open it, and not before: nothing was done."
 LED = "This address leads out of your files, or from another page away from the saved layout: this one does not."
 HALF_A_PAGE = (
@@ -26,7 +26,7 @@ HALF_A_PAGE = (
 
 def refusal(paths: SessionPaths, start_line: RequestStartLine, headers: Mapping[str, str]) -> GuardRefusal | None:
     """What is answered in place of the application, if it is not asked; ``paths`` are those of the session."""
-    if content_type.is_too_long(headers):
+    if has_long_type(headers):
         return GuardRefusal(HTTPStatus.BAD_REQUEST, LONG_TYPE)
     if paths.is_too_early(start_line.path, headers):
         return GuardRefusal(HTTPStatus.SERVICE_UNAVAILABLE, NOT_YET)

@@ -3,14 +3,16 @@
     python3 begin FILE [ARGUMENT…]
 
 The copy lies beside it, in the folder ``submitted``, with the name of FILE. What others write into FILE does not run,
-nor in the processes that multiprocessing, joblib and others start anew: these read the program once more. Standard
-library only, of any Python from 3.6 on.
+nor in the processes that multiprocessing, joblib and others start anew: these read the program once more; nor do its
+lines come from there, which Triton and TorchScript compile. Standard library only, of any Python from 3.6 on.
 """
 
 
 def _begin():
+    import linecache
     import os
     import sys
+    from importlib.util import decode_source
 
     begin = os.path.abspath(__file__)
     at = os.path.dirname(begin)
@@ -69,6 +71,7 @@ def _begin():
                 spec.loader.exec_module = exec_module
             return spec
 
+    linecache.cache[file] = len(text), None, decode_source(text).splitlines(True), file
     for name in [name for name in sys.modules if name.endswith(".spawn")]:
         tell(sys.modules[name])
     sys.meta_path.insert(0, Teller())

@@ -142,14 +142,14 @@ def test_in_a_folder_that_others_can_change_each_task_runs_what_was_submitted(fo
     sh("chown", "-R", PERSON, str(folder))
     folder.chmod(0o777)
 
-    (folder / "look.sh").write_text("#!/bin/sh\nscontrol show job $SLURM_JOB_ID | grep -o 'JobName=.*'\n")
+    (folder / "look.sh").write_text("#!/bin/sh\nscontrol show job $SLURM_JOB_ID | grep -o 'Command=.*'\n")
     sh("scontrol", "update", "partition=sxm2", "state=down")  # it takes jobs, and begins none
     try:
         jobs = [
             submitted(folder, file, "--partition=sxm2", *options)
             for file, *options in (["work.py", "--nodes=2", "--tasks=2"], ["learn.ipynb"], ["look.sh"])
         ]
-        for file in ("work.py", "learn.ipynb", "look.sh"):
+        for file in ("work.py", "learn.ipynb"):
             (folder / file).write_text("theirs")
     finally:
         sh("scontrol", "update", "partition=sxm2", "state=up")
@@ -159,7 +159,7 @@ def test_in_a_folder_that_others_can_change_each_task_runs_what_was_submitted(fo
         assert f"beside {task} ''\n" in said
     assert said.count(f"last {folder}/work.py\n") == 2
     assert "done: " in followed(folder, jobs[1])
-    assert "JobName=look.sh\n" in followed(folder, jobs[2])
+    assert f"Command={folder}/look.sh\n" in followed(folder, jobs[2])
 
 
 def test_each_task_of_an_array_has_its_own_log(folder: Path) -> None:

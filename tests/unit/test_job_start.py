@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from portal.errors import PortalError, RequestError
+from portal.errors import PortalError, RequestError, SlurmError
 from portal.homes.held_place import KEPT_MAX
 from portal.jobs import inside, kept
 from portal.jobs.desk import JobDesk
@@ -65,7 +65,7 @@ class Cluster:
             os.chown(path, STRANGER, STRANGER)
         self.project.chmod(0o777)
         self.script: list[str] = []
-        self.log = ""
+        self.log = self.begins = ""
         (home / "bin").mkdir()
         self._program("srun", 'exec "$@"')
         self._program("words", "printf '%s\\n' \"$@\"")
@@ -80,6 +80,7 @@ class Cluster:
                 at = next(number for number, word in enumerate(argv) if word.endswith("/job.sh"))
                 self.script = [str(JOB), *argv[at + 1 :]]
                 self.log = next(word for word in argv if word.startswith("--output="))
+                self.begins = argv[1]
             return Result(0, "7\n" if "sbatch" in argv else "", "")
 
         self.work = folder or file.parent
@@ -315,28 +316,17 @@ def test_the_persons_own_folder_in_a_sticky_one_stays(cluster: Cluster) -> None:
 
 
 def test_a_batch_script_is_slurms_from_the_beginning(cluster: Cluster) -> None:
-    """It reads what was looked at, under the name of the file, which is that of the job; then it has its own copy."""
-    asked: list[str] = []
+    """By its own path, which `scontrol show job` tells."""
+    asked: list[Sequence[str]] = []
 
     async def slurm(argv: Sequence[str], *_: Any, **_more: Any) -> Result:
-        if "sbatch" in argv:
-            (cluster.mine / "job.sh").write_text("theirs")
-            asked.extend([argv[-1], Path(argv[-1]).read_text()])
+        asked.append(argv)
         return Result(0, "7\n", "")
 
     (cluster.mine / "job.sh").write_text("#!/bin/sh\n")
     order = order_of(cluster.mine / "job.sh", cluster.mine, {})
     asyncio.run(JobDesk({"HOME": str(cluster.home), "PATH": "/usr/bin:/bin"}, run=slurm).submit(order))
-    path, text = asked
-    assert (Path(path).name, text) == ("job.sh", "#!/bin/sh\n")
-    assert not Path(path).parent.exists()
-
-    own = cluster.home / "own.sh"
-    own.write_text("#!/bin/sh\n")
-    asked.clear()
-    order = order_of(own, cluster.home, {})
-    asyncio.run(JobDesk({"HOME": str(cluster.home), "PATH": "/usr/bin:/bin"}, run=slurm).submit(order))
-    assert asked[0] == str(own)
+    assert asked[0][-1] == str(cluster.mine / "job.sh")
 
 
 def test_a_notebook_of_a_folder_that_took_the_place_of_its_own_does_not_run(cluster: Cluster) -> None:
@@ -549,6 +539,39 @@ def test_nor_do_those_of_a_library_that_reads_it_in_the_same_way(cluster: Cluste
     (cluster.mine / "train.py").write_text(program)
     cluster.submit(cluster.mine / "train.py")
     assert cluster.start().out == f"{cluster.kept}/begin\n" * 2
+
+
+def test_the_lines_of_a_program_are_those_of_its_copy(cluster: Cluster) -> None:
+    """Which Triton and TorchScript compile."""
+    program = (
+        "import inspect\n"
+        "def mine(): pass\n"
+        "with open(__file__, 'w') as file:\n    file.write('import inspect\\ndef mine(): theirs\\n')\n"
+        "print(inspect.getsource(mine))\n"
+    )
+    (cluster.mine / "train.py").write_text(program)
+    cluster.submit(cluster.mine / "train.py")
+    assert cluster.start().out == "def mine(): pass\n\n"
+
+
+@pytest.mark.parametrize(
+    ("says", "stays"), [("Socket timed out on send/recv operation", True), ("Invalid account", False)]
+)
+def test_the_copy_of_a_job_that_slurm_may_have_stays(cluster: Cluster, says: str, stays: bool) -> None:
+    async def slurm(*_: Any, **_more: Any) -> Result:
+        return Result(1, "", f"sbatch: error: {says}")
+
+    order = order_of(cluster.mine / "train.py", cluster.mine, {})
+    with pytest.raises(SlurmError):
+        asyncio.run(JobDesk({"HOME": str(cluster.home), "PATH": "/usr/bin:/bin"}, run=slurm).submit(order))
+    assert any((cluster.home / ".local/share/dsportal/jobs" / kept.FOLDER).iterdir()) is stays
+
+
+def test_a_job_begins_in_the_folder_that_was_looked_at(cluster: Cluster) -> None:
+    """Not where a link on the way leads a moment later."""
+    (cluster.project / "link").symlink_to(cluster.home)
+    cluster.submit(cluster.mine / "train.py", cluster.project / "link")
+    assert cluster.begins == f"--chdir={cluster.home}"
 
 
 def test_an_error_of_a_program_is_told_with_its_lines(cluster: Cluster) -> None:
