@@ -29,6 +29,7 @@ import { plainPastes } from './pastes';
 import { addTemplates, TemplateIDs } from './templates';
 import { boardAddress, runningBoards, tensorBoards } from './tensorboards';
 import { timeLeft } from './timeleft';
+import { leaveOutUnfinished, unfinished } from './unfinished';
 import { tellUnlisted } from './unlisted';
 import { takeUploads } from './uploads';
 import { jobUsage } from './usage';
@@ -125,6 +126,7 @@ function followBrowsers(app: JupyterFrontEnd, browsers: IFileBrowserFactory): vo
 keepOwnToken(); // before JupyterLab asks for anything
 keepToFiles();
 drawNoCharts(); // before it has a renderer
+leaveOutUnfinished();
 readLongNotes();
 linkNoCommands();
 sayWhole(); // all of that is there
@@ -191,6 +193,7 @@ export default [
   sessionEnd,
   tensorBoards,
   timeLeft,
+  unfinished,
   jobUsage,
   webTools,
   workspaceNames
