@@ -148,5 +148,7 @@ def _is_over(copies: Path, jobs: Container[str], cluster: str) -> bool:
                 job_id, _, where = file.read(ID_MAX).decode(errors="replace").partition(" ")
         except FileNotFoundError:
             return age > LOST_S
+        if not job_id or not where:  # a home may be on two clusters, whose login nodes do not say which
+            return age > LOST_S
         return age > FORGOTTEN_S and where == cluster and job_id not in jobs
     return False

@@ -15,19 +15,20 @@ def _begin():
     from importlib.util import decode_source
 
     begin = os.path.abspath(__file__)
-    at = os.path.dirname(begin)
+    at = os.path.realpath(os.path.dirname(begin))
     own = {"__cached__": None, "__doc__": None}
     if __name__ == "__main__":
         del sys.argv[0]
         file = sys.argv[0]
         if hasattr(sys, "orig_argv"):
             sys.orig_argv[1:] = sys.argv
-        if not getattr(sys.flags, "safe_path", False):
+        if sys.path[:1] == [at]:  # not with -I or -P
             sys.path[0] = os.path.dirname(file)
         own["__loader__"] = type(__loader__)("__main__", file)
     else:
         with open(os.path.join(at, "file"), "rb") as told:
             file = os.fsdecode(told.read())
+        sys.argv[0] = file  # as runpy has it while it runs the program
     try:
         copy = os.path.join(at, "submitted", os.path.basename(file))
         with os.fdopen(os.open(copy, os.O_RDONLY | os.O_NONBLOCK), "rb") as read:
@@ -55,6 +56,8 @@ def _begin():
     class Teller:
         """Stands before Python's own finders, for what is imported later."""
 
+        of = begin
+
         def find_spec(self, name, path=None, target=None):
             """The module as they find it, with that behind it; None for all that starts no processes."""
             if not name.endswith(".spawn"):
@@ -71,10 +74,14 @@ def _begin():
                 spec.loader.exec_module = exec_module
             return spec
 
-    linecache.cache[file] = len(text), None, decode_source(text).splitlines(True), file
+    try:
+        linecache.cache[file] = len(text), None, decode_source(text).splitlines(True), file
+    except (SyntaxError, UnicodeDecodeError):  # Python says so, or takes it all the same
+        pass
     for name in [name for name in sys.modules if name.endswith(".spawn")]:
         tell(sys.modules[name])
-    sys.meta_path.insert(0, Teller())
+    if not any(getattr(one, "of", None) == begin for one in sys.meta_path):  # a fork server has read it before
+        sys.meta_path.insert(0, Teller())
     globals().update(own, __file__=file)
     return compile(text, file, "exec", dont_inherit=True)
 

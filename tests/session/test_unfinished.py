@@ -14,10 +14,10 @@ from tests.session.test_lab import item, open_lab
 FILE = "slow.txt"
 BEGUN = "dsportal-lab:begun:"
 HAS_BEGUN = f"() => Object.keys(localStorage).some(key => key.startsWith({BEGUN!r}))"
-STANDS_STILL = f"""age => {{
-    localStorage.setItem({BEGUN!r} + 'another', Date.now() - age);
-    navigator.locks.request({BEGUN!r} + 'another', () => new Promise(() => undefined));
-}}"""
+STANDS_STILL = """([key, age]) => {
+    localStorage.setItem(key, Date.now() - age);
+    navigator.locks.request(key, () => new Promise(() => undefined));
+}"""
 
 
 def is_layout_with_file(answer: Response) -> bool:
@@ -80,5 +80,18 @@ def test_a_page_that_is_open_beside_it_may_take_a_minute(
 ) -> None:
     beside = opened.context.new_page()
     beside.goto(f"{server.url}api/status")
-    beside.evaluate(STANDS_STILL, age_ms)
+    beside.evaluate(STANDS_STILL, [f"{BEGUN}{server.url} default another", age_ms])
     expect_layout(opened, server, is_there=is_there)
+
+
+def test_that_of_another_session_is_not(opened: Page, server: Server) -> None:
+    """Two of one person are at one address, with a layout each."""
+    beside = opened.context.new_page()
+    beside.goto(f"{server.url}api/status")
+    beside.evaluate(STANDS_STILL, [f"{BEGUN}{server.url}second/ default another", 70_000])
+    expect_layout(opened, server, is_there=True)
+
+
+def test_a_browser_that_keeps_nothing_for_pages_opens_the_layout(opened: Page, server: Server) -> None:
+    opened.add_init_script("Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError'); }")
+    expect_layout(opened, server, is_there=True)

@@ -74,7 +74,7 @@ class Cluster:
         (self.home / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
         (self.home / "bin" / name).chmod(0o755)
 
-    def submit(self, file: Path, folder: Path | None = None, *arguments: str) -> None:
+    def submit(self, file: Path, folder: Path | None = None, *arguments: str, named: str = "") -> None:
         async def slurm(argv: Sequence[str], *_: Any, **_more: Any) -> Result:
             if "sbatch" in argv:
                 at = next(number for number, word in enumerate(argv) if word.endswith("/job.sh"))
@@ -84,7 +84,8 @@ class Cluster:
             return Result(0, "7\n" if "sbatch" in argv else "", "")
 
         self.work = folder or file.parent
-        desk = JobDesk({"HOME": str(self.home), "PATH": "/usr/bin:/bin"}, run=slurm)
+        environ = {"HOME": str(self.home), "PATH": "/usr/bin:/bin", "SLURM_CLUSTER_NAME": named}
+        desk = JobDesk(environ, run=slurm)
         asyncio.run(desk.submit(order_of(file, self.work, {"arguments": arguments})))
 
     @property
@@ -381,27 +382,31 @@ def test_a_job_of_a_session_before_an_upgrade_that_kept_nothing_says_what_to_do(
 def test_a_copy_stays_as_long_as_slurm_knows_its_job(cluster: Cluster) -> None:
     """And one of a job that nobody knows a month; what Slurm does not take leaves none, nor does a script."""
     notes = cluster.home / ".local/share/dsportal/jobs"
-    cluster.submit(cluster.mine / "train.py")
+    cluster.submit(cluster.mine / "train.py", named="one")
     copy = cluster.kept
     assert copy.parent == notes / kept.FOLDER
     assert stat.S_IMODE(copy.stat().st_mode) == 0o700
-    kept.forget(notes, (), "")
+    kept.forget(notes, (), "one")
     assert copy.is_dir(), "Slurm may not tell of it yet"
     hours_ago = time.time() - 2 * kept.FORGOTTEN_S
     os.utime(copy, (hours_ago, hours_ago))
-    for jobs, cluster_name in (("7", ""), ("8", "another")):
-        kept.forget(notes, (jobs,), cluster_name)
+    for jobs, named in (("7", "one"), ("8", "another"), ("8", "")):
+        kept.forget(notes, (jobs,), named)
         assert copy.is_dir()
-    kept.forget(notes, ("8",), "")
+    kept.forget(notes, ("8",), "one")
     assert not copy.exists()
 
-    lost = kept.keep(notes, cluster.mine / "train.py").folder
-    kept.forget(notes, (), "")
-    assert lost.is_dir()
-    month_ago = time.time() - kept.LOST_S - 1
-    os.utime(lost, (month_ago, month_ago))
-    kept.forget(notes, (), "")
-    assert not lost.exists()
+    for words in (None, "", "7 "):  # killed before, or while it was written; by a login node, which names no cluster
+        lost = kept.keep(notes, cluster.mine / "train.py").folder
+        if words is not None:
+            (lost / kept.JOB).write_text(words)
+        os.utime(lost, (hours_ago, hours_ago))
+        kept.forget(notes, (), "")
+        assert lost.is_dir()
+        month_ago = time.time() - kept.LOST_S - 1
+        os.utime(lost, (month_ago, month_ago))
+        kept.forget(notes, (), "")
+        assert not lost.exists()
 
 
 @pytest.mark.parametrize("letters", [3, 255])
@@ -502,12 +507,13 @@ from concurrent.futures import ProcessPoolExecutor
 from helper import WHO
 
 AT = os.path.dirname(__file__)
+STARTED = sys.argv[0]
 
 def work(depth):
     if depth:
         with ProcessPoolExecutor(1, multiprocessing.get_context(sys.argv[1])) as pool:
             return pool.submit(work, depth - 1).result()
-    return os.path.basename(AT) + " " + WHO + " " + __name__
+    return os.path.basename(AT) + " " + WHO + " " + __name__ + " " + os.path.basename(STARTED)
 
 if __name__ == "__main__":
     with open(__file__, "w") as file:
@@ -522,7 +528,16 @@ def test_the_processes_that_a_program_starts_anew_read_what_was_submitted_too(cl
     (cluster.mine / "train.py").write_text(AGAIN)
     cluster.submit(cluster.mine / "train.py", None, how)
     done = cluster.start()
-    assert (done.status, done.out, done.err) == (0, "mine mine __mp_main__\n", "")
+    assert (done.status, done.out, done.err) == (0, "mine mine __mp_main__ train.py\n", "")
+
+
+def test_a_program_that_is_read_twice_in_a_process_imports_what_it_wants(cluster: Cluster) -> None:
+    """As in a fork server of Python 3.14, which has read it before its processes do."""
+    program = "import sys, runpy\nif __name__ == '__main__':\n    runpy.run_path(sys.argv[1], run_name='again')\n"
+    (cluster.mine / "train.py").write_text(f"{program}import multiprocessing.spawn\nprint(__name__)\n")
+    cluster.submit(cluster.mine / "train.py")
+    cluster.script.append(f"{cluster.kept}/begin")
+    assert cluster.start().out == "again\n__main__\n"
 
 
 def test_nor_do_those_of_a_library_that_reads_it_in_the_same_way(cluster: Cluster) -> None:
@@ -539,6 +554,16 @@ def test_nor_do_those_of_a_library_that_reads_it_in_the_same_way(cluster: Cluste
     (cluster.mine / "train.py").write_text(program)
     cluster.submit(cluster.mine / "train.py")
     assert cluster.start().out == f"{cluster.kept}/begin\n" * 2
+
+
+def test_a_program_with_a_letter_that_is_none_runs_as_ever(cluster: Cluster) -> None:
+    """In a comment, which Python does not read."""
+    (cluster.mine / "train.py").write_bytes(b"# coding: utf-8\nprint('runs')  # h\xf6\n")
+    plain = subprocess.run(
+        [sys.executable, str(cluster.mine / "train.py")], capture_output=True, text=True, check=False
+    )
+    cluster.submit(cluster.mine / "train.py")
+    assert cluster.start().out == plain.stdout
 
 
 def test_the_lines_of_a_program_are_those_of_its_copy(cluster: Cluster) -> None:

@@ -3,7 +3,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { PageConfig } from '@jupyterlab/coreutils';
 import { type Workspace, WorkspaceManager } from '@jupyterlab/services';
 
-/** One for each page of this browser that has begun and is not all there yet; a lock of that name goes with the page. */
+/** Before what is of a page that has begun and is not all there yet; a lock of that name goes with the page. */
 const BEGUN = 'dsportal-lab:begun:';
 const QUIET_MS = 10_000; // what is open again is drawn after the layout is there
 const LONGEST_MS = 60_000;
@@ -12,6 +12,7 @@ const TOLD =
   'Your files are as they were; open them one by one to find the one that takes so long.';
 
 let isLeftOut: Promise<boolean> = Promise.resolve(false);
+let isThere = false; // later a workspace is loaded to be renamed or copied
 let ready = (): void => undefined;
 
 /**
@@ -20,19 +21,21 @@ let ready = (): void => undefined;
  */
 export function leaveOutUnfinished(): void {
   if (PageConfig.getOption('notebookPage') || navigator.locks === undefined) return;
-  const own = BEGUN + crypto.getRandomValues(new Uint32Array(4)).join('-');
-  isLeftOut = begin(own);
+  const place = `${BEGUN}${PageConfig.getBaseUrl()} ${PageConfig.getOption('workspace')} `; // one may have two sessions
+  const own = place + crypto.getRandomValues(new Uint32Array(4)).join('-');
+  isLeftOut = begin(place, own).catch(() => false); // this browser keeps nothing for pages, or no more
   const end = (): void => localStorage.removeItem(own);
   window.addEventListener('pagehide', end);
   void navigator.locks.request(own, () => new Promise<void>(resolve => (ready = resolve))).then(end);
   const { fetch } = WorkspaceManager.prototype;
   WorkspaceManager.prototype.fetch = async function (id: string): Promise<Workspace.IWorkspace> {
-    return (await isLeftOut) ? { data: {}, metadata: { id } } : fetch.call(this, id);
+    const isLast = !isThere && id === PageConfig.getOption('workspace');
+    return isLast && (await isLeftOut) ? { data: {}, metadata: { id } } : fetch.call(this, id);
   };
 }
 
-async function begin(own: string): Promise<boolean> {
-  const before = Object.keys(localStorage).filter(key => key.startsWith(BEGUN));
+async function begin(place: string, own: string): Promise<boolean> {
+  const before = Object.keys(localStorage).filter(key => key.startsWith(place));
   localStorage.setItem(own, String(Date.now()));
   const { held = [] } = await navigator.locks.query();
   const stuck = before.filter(
@@ -48,6 +51,7 @@ export const unfinished: JupyterFrontEndPlugin<void> = {
   autoStart: true,
   activate: ({ restored }: JupyterFrontEnd): void => {
     void restored.then(async () => {
+      isThere = true;
       setTimeout(() => ready(), QUIET_MS);
       if (await isLeftOut) Notification.warning(TOLD, { autoClose: false });
     });
