@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 import time
@@ -20,10 +21,10 @@ from typing import IO
 
 from portal import data
 from portal.errors import PortalError, RequestError
-from portal.homes.held_place import KEPT_MAX, NEW, held
+from portal.homes.held_place import KEPT_MAX, LOOK, NEW, held
 from portal.homes.own_folder import make_own
 from portal.homes.readers import READ, WRITE, closed_as, rights_of
-from portal.homes.regular_file import open_regular, regular
+from portal.homes.regular_file import open_regular, regular, without_waiting
 
 FOLDER = "submitted"  # beside the notes; and in the folder of a copy that in which it lies, by the name of the file
 BEGIN = "begin"  # beside it: what a program begins by (templates/job/begin.py)
@@ -32,6 +33,7 @@ JOB = "id"  # and the number of its job, with the name of the cluster
 FORGOTTEN_S = 3600.0  # Slurm may not tell of a new job at once
 LOST_S = 30 * 86_400.0  # nobody knows whether Slurm has taken a job
 ID_MAX = 512
+NAME = re.compile(r"[0-9a-f]{16}")  # of a folder with a copy
 
 
 @dataclass(frozen=True)
@@ -127,28 +129,35 @@ def opened_copy(folder: str, file: str) -> IO[bytes]:
 
 
 def forget(folder: Path, jobs: Container[str], cluster: str) -> None:
-    """Take away the copies of jobs that cannot start again.
+    """Take away the copies of jobs that cannot start again; behind no link, and nothing that is called otherwise.
 
     Arguments:
         folder: of the person's notes.
         jobs: the numbers of all that Slurm knows; of an array that of the whole.
         cluster: whose those are: a home may be on several.
     """
-    with suppress(OSError):
-        for copies in list((folder / FOLDER).iterdir()):
-            if _is_over(copies, jobs, cluster):
-                shutil.rmtree(copies, ignore_errors=True)
+    with suppress(OSError), held(folder / FOLDER / "copies", moved=False) as place:
+        found = [entry.name for entry in Path(f"/proc/self/fd/{place.folder}").iterdir()]
+        for name in filter(NAME.fullmatch, found):
+            copies = os.open(name, LOOK | os.O_DIRECTORY, dir_fd=place.folder)
+            try:
+                is_over = _is_over(copies, jobs, cluster)
+            finally:
+                os.close(copies)
+            if is_over:
+                shutil.rmtree(name, ignore_errors=True, dir_fd=place.folder)
 
 
-def _is_over(copies: Path, jobs: Container[str], cluster: str) -> bool:
-    with suppress(FileNotFoundError):
-        age = time.time() - copies.lstat().st_mtime
-        try:
-            with open_regular(copies / JOB) as file:
-                job_id, _, where = file.read(ID_MAX).decode(errors="replace").partition(" ")
-        except FileNotFoundError:
-            return age > LOST_S
-        if not job_id or not where:  # a home may be on two clusters, whose login nodes do not say which
-            return age > LOST_S
-        return age > FORGOTTEN_S and where == cluster and job_id not in jobs
-    return False
+def _is_over(copies: int, jobs: Container[str], cluster: str) -> bool:
+    found = os.fstat(copies)
+    if found.st_uid != os.geteuid():
+        return False
+    age = time.time() - found.st_mtime
+    try:
+        with open(JOB, "rb", opener=lambda name, flags: without_waiting(name, flags | os.O_NOFOLLOW, copies)) as file:
+            job_id, _, where = file.read(ID_MAX).decode(errors="replace").partition(" ")
+    except FileNotFoundError:
+        return age > LOST_S
+    if not job_id or not where:  # a home may be on two clusters, whose login nodes do not say which
+        return age > LOST_S
+    return age > FORGOTTEN_S and where == cluster and job_id not in jobs

@@ -9,6 +9,7 @@ lines come from there, which Triton and TorchScript compile. Standard library on
 
 
 def _begin():
+    import contextlib
     import linecache
     import os
     import sys
@@ -52,6 +53,14 @@ def _begin():
 
         if plain is not None:
             module.get_preparation_data = told
+        read = getattr(module, "_fixup_main_from_path", None)
+
+        def fixup(path):
+            if path != begin or getattr(sys.modules["__main__"], "__file__", None) != file:
+                read(path)  # else a fork server has, from Python 3.13.8 on
+
+        if read is not None:
+            module._fixup_main_from_path = fixup
 
     class Teller:
         """Stands before Python's own finders, for what is imported later."""
@@ -74,10 +83,8 @@ def _begin():
                 spec.loader.exec_module = exec_module
             return spec
 
-    try:
+    with contextlib.suppress(SyntaxError, UnicodeDecodeError):  # Python says so, or takes it all the same
         linecache.cache[file] = len(text), None, decode_source(text).splitlines(True), file
-    except (SyntaxError, UnicodeDecodeError):  # Python says so, or takes it all the same
-        pass
     for name in [name for name in sys.modules if name.endswith(".spawn")]:
         tell(sys.modules[name])
     if not any(getattr(one, "of", None) == begin for one in sys.meta_path):  # a fork server has read it before

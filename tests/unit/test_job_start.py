@@ -409,6 +409,26 @@ def test_a_copy_stays_as_long_as_slurm_knows_its_job(cluster: Cluster) -> None:
         assert not lost.exists()
 
 
+@pytest.mark.parametrize("is_link", [True, False])
+def test_nothing_else_of_hers_is_taken_away_for_a_copy(cluster: Cluster, is_link: bool) -> None:
+    """Where a group may write on the way: a link, or a folder of hers by that name."""
+    notes = cluster.home / "notes"
+    notes.mkdir()
+    data = cluster.home / "data"
+    for name in ("run1", "0123456789abcdef"):
+        (data / name).mkdir(parents=True)
+        os.utime(data / name, (1, 1))
+    notes.chmod(0o775)
+    if is_link:
+        (notes / kept.FOLDER).symlink_to(data)
+        gone = [*data.iterdir()]
+    else:
+        data.rename(notes / kept.FOLDER)
+        gone = [notes / kept.FOLDER / "run1"]
+    kept.forget(notes, (), "one")
+    assert all(one.is_dir() for one in gone)
+
+
 @pytest.mark.parametrize("letters", [3, 255])
 def test_a_copy_is_as_closed_as_its_file_and_of_its_group(cluster: Cluster, letters: int) -> None:
     """So is the output of a notebook, which is made like it."""
@@ -538,6 +558,17 @@ def test_a_program_that_is_read_twice_in_a_process_imports_what_it_wants(cluster
     cluster.submit(cluster.mine / "train.py")
     cluster.script.append(f"{cluster.kept}/begin")
     assert cluster.start().out == "again\n__main__\n"
+
+
+def test_what_a_fork_server_has_read_its_processes_do_not_read_again(cluster: Cluster) -> None:
+    program = (
+        "import sys\nfrom multiprocessing import spawn\nprint(__name__)\nspawn._fixup_main_from_path(sys.argv[1])\n"
+    )
+    (cluster.mine / "train.py").write_text(program)
+    cluster.submit(cluster.mine / "train.py")
+    cluster.script.append(f"{cluster.kept}/begin")
+    done = cluster.start()
+    assert (done.status, done.out, done.err) == (0, "__main__\n", "")
 
 
 def test_nor_do_those_of_a_library_that_reads_it_in_the_same_way(cluster: Cluster) -> None:

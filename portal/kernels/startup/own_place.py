@@ -16,7 +16,7 @@ OF_HELPER = "helper"  # its value for what one of the words below starts
 UNSAID = "unsaid"  # its value where no kernel has said so yet: this may be what is to become one
 OF_PROGRAM = "program"  # its value for what a program starts, not a Python of the words below
 NO_PROGRAM: Any = ([], [""], ["-"], ["-c"], ["-m"])  # how a Python's arguments begin while it starts
-OF_JOB = "PORTAL_JOB_BEGINS"  # set for a program that templates/job/job.sh starts by one of these
+OF_JOB = "PORTAL_JOB_BEGINS"  # set for a program that an earlier version's job starts by one of these
 NEVER = ("sitecustomize", "usercustomize", "pip")  # which an environment may not have, and nobody means those of others
 # What the standard library asks for in vain, from 3.8 on: Jython's, that of other systems, and what may not be built.
 OF_SYSTEMS = ("org", "java", "vms_lib", "nt", "msvcrt", "winreg", "_winreg", "_winapi", "_wmi", "_overlapped")

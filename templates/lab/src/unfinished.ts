@@ -26,7 +26,10 @@ export function leaveOutUnfinished(): void {
   isLeftOut = begin(place, own).catch(() => false); // this browser keeps nothing for pages, or no more
   const end = (): void => localStorage.removeItem(own);
   window.addEventListener('pagehide', end);
-  void navigator.locks.request(own, () => new Promise<void>(resolve => (ready = resolve))).then(end);
+  const isReady = new Promise<void>(resolve => {
+    ready = () => resolve(end()); // before the lock goes
+  });
+  void navigator.locks.request(own, () => isReady);
   const { fetch } = WorkspaceManager.prototype;
   WorkspaceManager.prototype.fetch = async function (id: string): Promise<Workspace.IWorkspace> {
     const isLast = !isThere && id === PageConfig.getOption('workspace');
