@@ -19,6 +19,14 @@ STANDS_STILL = """([key, age]) => {
     navigator.locks.request(key, () => new Promise(() => undefined));
 }"""
 
+KEEPS_NO_MORE = f"""{{
+    const keep = Storage.prototype.setItem;
+    Storage.prototype.setItem = function (key, value) {{
+        if (key.startsWith({BEGUN!r})) throw new DOMException('full', 'QuotaExceededError');
+        keep.call(this, key, value);
+    }};
+}}"""
+
 
 def is_layout_with_file(answer: Response) -> bool:
     request = answer.request
@@ -92,6 +100,6 @@ def test_that_of_another_session_is_not(opened: Page, server: Server) -> None:
     expect_layout(opened, server, is_there=True)
 
 
-def test_a_browser_that_keeps_nothing_for_pages_opens_the_layout(opened: Page, server: Server) -> None:
-    opened.add_init_script("Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError'); }")
+def test_a_browser_that_keeps_no_more_for_pages_opens_the_layout(opened: Page, server: Server) -> None:
+    opened.add_init_script(KEEPS_NO_MORE)
     expect_layout(opened, server, is_there=True)
