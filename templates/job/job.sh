@@ -51,7 +51,14 @@ look . "${work%%:*}"
 look "${file%/*}/." "$place"
 case $kept in
 -) ;;
-/*) look "$kept/." "$(id -u)c" ;;
+/*)
+    [ -d "$kept" ] || {
+        echo "The copy of $file that was kept when this job was submitted is gone: $kept. Nothing was run." \
+            'Submit the job again.' >&2
+        exit 1
+    }
+    look "$kept/." "$(id -u)c"
+    ;;
 *)
     echo 'The session that submitted this job is older than the portal. Nothing was run. Start a new session, and' \
         'submit the job again.' >&2

@@ -362,6 +362,18 @@ def test_a_copy_that_is_gone_is_told(cluster: Cluster, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("kind", ["train.py", "learn.ipynb"])
+def test_so_is_one_that_was_removed_with_its_folder(cluster: Cluster, kind: str) -> None:
+    cluster.submit(cluster.mine / kind)
+    cluster.kept.rename(cluster.home / "removed")
+    done = cluster.start()
+    assert (done.status, done.out) == (1, "")
+    assert done.err == (
+        f"The copy of {cluster.mine}/{kind} that was kept when this job was submitted is gone: {cluster.kept}. "
+        "Nothing was run. Submit the job again.\n"
+    )
+
+
+@pytest.mark.parametrize("kind", ["train.py", "learn.ipynb"])
 def test_nor_does_another_copy_run_that_somebody_has_put_into_her_home(cluster: Cluster, kind: str) -> None:
     """A group may write there."""
     cluster.submit(cluster.mine / kind)
@@ -571,20 +583,20 @@ def test_what_a_fork_server_has_read_its_processes_do_not_read_again(cluster: Cl
     assert (done.status, done.out, done.err) == (0, "__main__\n", "")
 
 
-def test_nor_do_those_of_a_library_that_reads_it_in_the_same_way(cluster: Cluster) -> None:
-    """As joblib's loky, which has such a module of its own."""
-    package = cluster.mine / "workers"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "spawn.py").write_text("from multiprocessing.spawn import get_preparation_data\n")
+def test_so_do_those_of_joblib(cluster: Cluster) -> None:
     program = (
-        "import workers.spawn, multiprocessing.spawn as usual\n"
-        "for one in (workers.spawn, usual):\n"
-        "    print(one.get_preparation_data('x')['init_main_from_path'])\n"
+        "import os\nfrom joblib.externals.loky import get_reusable_executor\n"
+        "def work(): return os.path.basename(__file__) + ' mine'\n"
+        "if __name__ == '__main__':\n"
+        "    with open(__file__, 'w') as file:\n        file.write('print(1 / 0)')\n"
+        "    from joblib.externals.loky.backend import spawn\n"
+        "    print(spawn.get_preparation_data('x')['init_main_from_path'])\n"
+        "    with get_reusable_executor(1) as workers:\n        print(workers.submit(work).result())\n"
     )
     (cluster.mine / "train.py").write_text(program)
     cluster.submit(cluster.mine / "train.py")
-    assert cluster.start().out == f"{cluster.kept}/begin\n" * 2
+    done = cluster.start()
+    assert (done.status, done.out, done.err) == (0, f"{cluster.kept}/begin\ntrain.py mine\n", "")
 
 
 def test_a_program_with_a_letter_that_is_none_runs_as_ever(cluster: Cluster) -> None:

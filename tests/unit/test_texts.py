@@ -14,7 +14,7 @@ from jupyterhub import orm
 from tornado import web
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
-from portal.guard import texts
+from portal.guard import pages, texts
 from tests.unit.served_hub import ServedHub, served_hub
 
 HALF = '"\\ud800"'  # as JSON can write it
@@ -138,7 +138,7 @@ NAMED = json.dumps(dict.fromkeys(map(str, range(80_000)), 0))
 async def test_a_body_of_very_many_parts_is_refused_before_it_is_read(served: ServedHub, body: str) -> None:
     """Each keeps the hub from all others for as long as that takes, and its length is allowed."""
     for method, path in (("POST", "/users/alice/activity"), ("PATCH", "/users/alice/server")):
-        with mock.patch.object(texts, "check_json", side_effect=AssertionError("it was read")):
+        with mock.patch.object(pages, "check_json", side_effect=AssertionError("it was read")):
             assert await call(served, method, path, body) == 400
 
 
